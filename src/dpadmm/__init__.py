@@ -1,0 +1,1 @@
+"""Differentially private distributed learning and optimisation by ADMM."""

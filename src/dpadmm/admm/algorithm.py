@@ -1,0 +1,172 @@
+"""A recipe, the plan it resolves to, and one round of it.
+
+An `Algorithm` is a frozen value: parts put together. With the public terms of a run and a request for noise it resolves
+to a `Plan`, in which every number is fixed before round one. An agent computes the same plan by itself; nothing in a
+round's message tells it how much noise to add.
+
+One round: the agent takes in what was broadcast (`dual`), forms its subproblem (`terms`), solves and perturbs it
+(`release`); the server combines the releases. `answer` is the agent's half, `combine` the server's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from dpadmm.admm.consensus import Consensus
+from dpadmm.admm.noise import Noise, Request
+from dpadmm.admm.perturbations.base import Perturbation, Release, Task, Words
+from dpadmm.admm.schedules import Fixed, Schedule
+from dpadmm.admm.setting import Setting
+from dpadmm.admm.solvers.base import Memory, Solver
+from dpadmm.admm.subproblem import Subproblem
+from dpadmm.errors import InputError
+from dpadmm.privacy.events import DpEvent
+from dpadmm.problems.shards import FloatArray, Shards
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One round's work: how the subproblem is solved, where the noise enters, whether duals move afterwards."""
+
+    solver: Solver
+    perturbation: Perturbation
+    moves_dual: bool = True
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A recipe: consensus, a cycle of phases, a schedule. Running it changes nothing in it."""
+
+    name: str
+    about: str
+    paper: str
+    consensus: Consensus
+    phases: tuple[Phase, ...]
+    schedule: Schedule = field(default_factory=Fixed)  # solvers that take no step ignore it
+    twin: str | None = None  # the recipe this one becomes without noise
+
+    @property
+    def private(self) -> bool:
+        return all(phase.perturbation.private for phase in self.phases)
+
+    def phase(self, round: int) -> int:
+        """Which phase round k = 1.. is in."""
+        return (round - 1) % len(self.phases)
+
+    def check(self, setting: Setting) -> None:
+        """Raises an `InputError` that names the part and what it misses; runs before round one."""
+        for phase in self.phases:
+            phase.solver.check(setting)
+            phase.perturbation.check(setting, phase.solver)
+        self.schedule.check(setting)
+
+    def tuned(self, **changes: Any) -> Algorithm:
+        """The same recipe with another schedule, or with fields of its solver or perturbation set (mechanism,
+        tolerance, extra_curvature); an `InputError` where no part of the recipe has such a field."""
+        recipe = self
+        for name, value in changes.items():
+            if name == "schedule":
+                recipe = replace(recipe, schedule=value)
+                continue
+            if not any(_has(p.solver, name) or _has(p.perturbation, name) for p in recipe.phases):
+                raise InputError(f"algorithm {self.name!r} has no {name.replace('_', ' ')} to set.")
+            phases = tuple(
+                replace(p, solver=_with(p.solver, name, value), perturbation=_with(p.perturbation, name, value))
+                for p in recipe.phases
+            )
+            recipe = replace(recipe, phases=phases)
+        return recipe
+
+    def plan(self, setting: Setting, request: Request) -> Plan:
+        """Fixes every number of the run."""
+        self.check(setting)
+        noise = tuple(phase.perturbation.calibrate(setting, phase.solver, request) for phase in self.phases)
+        sigma = self.phases[0].perturbation.gradient_noise(setting, noise[0])
+        return Plan(self, setting, noise, sigma)
+
+
+def _has(part: Any, name: str) -> bool:
+    return any(entry.name == name for entry in fields(part))
+
+
+def _with(part: Any, name: str, value: Any) -> Any:
+    return replace(part, **{name: value}) if _has(part, name) else part
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A recipe with all its numbers. Per-agent arrays have one row per agent of the batch."""
+
+    algorithm: Algorithm
+    setting: Setting
+    noise: tuple[Noise, ...]
+    sigma: FloatArray  # the gradient noise the schedule is tuned to; a twin keeps it and adds none
+
+    def eta(self, round: int) -> FloatArray:
+        """The step of each agent in a round; (n,)."""
+        return self.algorithm.schedule.eta(self.setting, self.sigma, round)
+
+    def events(self, round: int) -> tuple[DpEvent, ...]:
+        """What a round costs each agent."""
+        return self.noise[self.algorithm.phase(round)].events
+
+    def take(self, agents: Any) -> Plan:
+        """The rows of these agents; the plan of one agent is the plan of a batch of one."""
+        return replace(
+            self,
+            setting=self.setting.take(agents),
+            noise=tuple(noise.take(agents) for noise in self.noise),
+            sigma=self.sigma[agents],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AgentState:
+    """What a batch of agents carries from round to round.
+
+    `released` and `dual` are functions of what was released and broadcast; `memory` belongs to the solver and may be
+    private.
+    """
+
+    released: FloatArray
+    dual: FloatArray
+    memory: Memory
+
+
+def begin(plan: Plan) -> AgentState:
+    """All zeros, as the papers' proofs require; nothing depends on data."""
+    shape = (plan.setting.agents, plan.setting.dimension)
+    memory = plan.algorithm.phases[0].solver.start(*shape)
+    return AgentState(released=np.zeros(shape), dual=np.zeros(shape), memory=memory)
+
+
+def absorb(plan: Plan, state: AgentState, common: FloatArray, round: int) -> AgentState:
+    """Takes in what the releases of round `round` were combined to; `common` has one row per agent."""
+    if round == 0 or not plan.algorithm.phases[plan.algorithm.phase(round)].moves_dual:
+        return state
+    return replace(state, dual=plan.algorithm.consensus.dual(plan.setting, state.dual, state.released, common))
+
+
+def answer(
+    plan: Plan, state: AgentState, shards: Shards, common: FloatArray, round: int, words: Words
+) -> tuple[Release, AgentState]:
+    """The agents' half of a round: the only code that leads from records to releases.
+
+    `state` has absorbed the previous round; `common` is what was broadcast then, one row per agent.
+    """
+    setting, index = plan.setting, plan.algorithm.phase(round)
+    phase = plan.algorithm.phases[index]
+    tilt, kappa, centre = plan.algorithm.consensus.terms(setting, state.dual, common)
+    subproblem = Subproblem(setting.problem, shards, setting.weights, tilt, kappa, centre)
+    eta = plan.eta(round)[:, None]
+    task = Task(setting, plan.noise[index], phase.solver, subproblem, state.memory, eta, words)
+    release, memory = phase.perturbation.release(task)
+    return release, AgentState(released=release.value, dual=state.dual, memory=memory)
+
+
+def combine(plan: Plan, common: FloatArray, releases: FloatArray, round: int) -> FloatArray:
+    """The server's half: the next broadcast (runs, D), from releases (runs, agents, D)."""
+    return plan.algorithm.consensus.combine(plan.setting, common, releases, plan.eta(round))

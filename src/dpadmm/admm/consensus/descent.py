@@ -1,0 +1,33 @@
+"""A server and n agents without duals: distributed gradient descent (spec 3.5). It releases gradients, not iterates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.admm.consensus.base import Consensus
+from dpadmm.admm.setting import Setting
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True)
+class Descent(Consensus):
+    """z <- Π_W[ z - eta (mean of the released gradients + strength R'(z)) ]; eta is the learning rate."""
+
+    name = "descent"
+    about = "a server steps along the mean of the released gradients; no duals"
+    releases_models = False
+
+    def dual(self, setting: Setting, dual: FloatArray, released: FloatArray, common: FloatArray) -> FloatArray:
+        return dual
+
+    def terms(
+        self, setting: Setting, dual: FloatArray, common: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return np.zeros_like(common), np.zeros((common.shape[0], 1)), common
+
+    def combine(self, setting: Setting, common: FloatArray, releases: FloatArray, eta: FloatArray) -> FloatArray:
+        problem = setting.problem
+        slope = releases.mean(axis=1) + problem.strength * problem.penalty.gradient(common)
+        return problem.domain.project(common - eta.mean() * slope)

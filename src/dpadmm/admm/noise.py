@@ -1,0 +1,68 @@
+"""How much noise was asked for, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.events import DpEvent
+from dpadmm.privacy.mechanisms import Mechanism
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True)
+class TotalBudget:
+    """The normal request: what the whole run may cost, for all agents alike or for each."""
+
+    budgets: tuple[Budget, ...]
+
+    def of_each(self, agents: int) -> Sequence[Budget]:
+        if len(self.budgets) not in (1, agents):
+            raise InputError(f"{len(self.budgets)} budgets for {agents} agents: give one, or one for each.")
+        return self.budgets * agents if len(self.budgets) == 1 else self.budgets
+
+
+@dataclass(frozen=True)
+class PaperNoise:
+    """The papers' request, for reproductions: (epsilon, delta) of every single round."""
+
+    per_round: Budget
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """Noise in units of the sensitivity; 0 makes a private recipe its own twin, and the account says non-private."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.value) and self.value >= 0):
+            raise InputError(f"noise multiplier {self.value!r}: must be zero or a positive number.")
+
+
+Request = TotalBudget | PaperNoise | Multiplier
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """A resolved request: what one phase draws each round, and what that costs every agent. One row per agent."""
+
+    mechanism: Mechanism
+    events: tuple[DpEvent, ...]
+    output: Mechanism | None = None  # objective perturbation's cover for an inexact minimiser
+    curvature: FloatArray | None = None  # objective perturbation's extra quadratic term
+
+    def take(self, agents: Any) -> Noise:
+        """The rows of these agents."""
+        return replace(
+            self,
+            mechanism=self.mechanism.take(agents),
+            events=tuple(self.events[i] for i in agents),
+            output=None if self.output is None else self.output.take(agents),
+            curvature=None if self.curvature is None else self.curvature[agents],
+        )

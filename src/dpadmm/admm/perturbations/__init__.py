@@ -1,0 +1,18 @@
+"""Perturbations. Adding one: a file with its lemma in the docstring, and a line here."""
+
+from __future__ import annotations
+
+from dpadmm.admm.perturbations.base import Perturbation, Release
+from dpadmm.admm.perturbations.gradient import Gradient
+from dpadmm.admm.perturbations.none import Unperturbed
+from dpadmm.admm.perturbations.objective import Objective
+from dpadmm.admm.perturbations.output import Output
+
+PERTURBATIONS: dict[str, type[Perturbation]] = {
+    "none": Unperturbed,
+    "output": Output,
+    "objective": Objective,
+    "gradient": Gradient,
+}
+
+__all__ = ["PERTURBATIONS", "Gradient", "Objective", "Output", "Perturbation", "Release", "Unperturbed"]

@@ -1,0 +1,40 @@
+"""Noise on the gradient, before anything is done with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpadmm.admm.perturbations.base import Additive, Release, Task
+from dpadmm.admm.setting import Setting
+from dpadmm.admm.solvers.base import Memory, Solver
+from dpadmm.errors import InputError
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True)
+class Gradient(Additive):
+    """The solver sees f'(u) + noise.
+
+    Formal guarantee. The gradient of agent i at a point that is a function of earlier releases moves by at most
+    weight_i * s when one record changes (s: `Loss.sensitivity`). Step, projection, average and dual are functions of
+    the noisy gradient and of public values: post-processing (AUDIT B1, B3). One event of the mechanism per round.
+    """
+
+    name = "gradient"
+    about = "noise on the gradient; step and projection are post-processing, so releases stay in the set"
+
+    def check(self, setting: Setting, solver: Solver) -> None:
+        super().check(setting, solver)
+        if not solver.first_order:
+            raise InputError(
+                f"perturbation 'gradient' needs a solver that reaches the records through gradients only; "
+                f"{solver.name!r} does not. Use 'output' or 'objective' with it."
+            )
+
+    def release(self, task: Task) -> tuple[Release, Memory]:
+        def noisy(point: FloatArray) -> FloatArray:
+            exact = task.subproblem.loss_gradient(point)
+            return task.noisy(task.noise.mechanism, exact, task.setting.gradient_sensitivity, "gradient")
+
+        answer, memory = task.solve(noisy)
+        return Release(answer, task.noise.events), memory

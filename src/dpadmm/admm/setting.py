@@ -1,0 +1,68 @@
+"""What everybody knows before round one. Nothing in it depends on the value of any record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.shards import FloatArray, IntArray
+
+# Sums of clipped gradients are rounded; the bound that privacy rests on is widened by far more than float64 can lose.
+ROUNDING = 1.0 + 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """The public terms of a run; per-agent arrays have one entry per agent of the batch."""
+
+    problem: Problem
+    counts: IntArray  # records per agent, public under both relations
+    dimension: int
+    norm_bound: float
+    relation: Relation
+    rounds: int
+    rho: float = 0.1  # the star's penalty
+    radius: float = 100.0  # a public guess of |x*| (the papers' c_w); enters step sizes, never the privacy proof
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise InputError(f"rounds {self.rounds}: at least one round is needed.")
+        for name, value in (("rho", self.rho), ("radius", self.radius), ("norm bound", self.norm_bound)):
+            if not (np.isfinite(value) and value > 0):
+                raise InputError(f"{name} {value!r}: must be a positive number.")
+
+    @property
+    def agents(self) -> int:
+        return self.counts.size
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weight of one record in its agent's objective."""
+        return self.problem.weights(self.counts)
+
+    @property
+    def gradient_sensitivity(self) -> FloatArray:
+        """How far one record can move an agent's gradient, in the Euclidean norm (spec section 1)."""
+        return self.weights * self.problem.loss.sensitivity(self.norm_bound, self.relation) * ROUNDING
+
+    @property
+    def gradient_bound(self) -> FloatArray:
+        """c_1: how long the data part of an agent's gradient can be."""
+        return self.weights * self.counts * self.problem.loss.gradient_bound(self.norm_bound)
+
+    @property
+    def smoothness(self) -> FloatArray | None:
+        """L_f of each agent's objective, from public bounds; None where it has a kink."""
+        bend = self.problem.loss.curvature_bound(self.norm_bound)
+        if bend is None or not self.problem.smooth:
+            return None
+        return self.weights * self.counts * bend + self.problem.strength * (self.problem.penalty.curvature or 0.0)
+
+    def take(self, agents: Any) -> Setting:
+        """The same terms for these agents only."""
+        return replace(self, counts=self.counts[agents])

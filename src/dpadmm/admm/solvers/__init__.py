@@ -1,0 +1,12 @@
+"""Solvers. Adding one: a file, and a line here."""
+
+from __future__ import annotations
+
+from dpadmm.admm.solvers.base import Memory, Solver
+from dpadmm.admm.solvers.exact import Exact
+from dpadmm.admm.solvers.gradient import GradientAnswer
+from dpadmm.admm.solvers.linearised import Linearised
+
+SOLVERS: dict[str, type[Solver]] = {"exact": Exact, "linearised": Linearised, "gradient": GradientAnswer}
+
+__all__ = ["SOLVERS", "Exact", "GradientAnswer", "Linearised", "Memory", "Solver"]

@@ -1,0 +1,78 @@
+"""The minimiser of the subproblem, to a stated gradient tolerance.
+
+Newton's method where the objective has a Hessian that fits in memory, accelerated proximal gradient otherwise
+(kinks, boxes, very many coefficients). Which one is a function of public facts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpadmm.admm.setting import Setting
+from dpadmm.admm.solvers.base import Memory, Oracle, Solver
+from dpadmm.admm.solvers.newton import newton
+from dpadmm.admm.solvers.proximal import proximal
+from dpadmm.admm.subproblem import Subproblem
+from dpadmm.errors import InputError
+from dpadmm.problems.sets import Whole
+from dpadmm.problems.shards import FloatArray
+
+# Newton keeps one D x D matrix per agent; past this many numbers in all, first-order steps are the better bargain.
+HESSIAN_NUMBERS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Exact(Solver):
+    """Stops when the gradient (with a kink: some subgradient) of every agent's subproblem is below the tolerance."""
+
+    tolerance: float = 1e-10
+
+    name = "exact"
+    about = "the minimiser, to a stated gradient tolerance (Newton, or proximal gradient where there are kinks)"
+    first_order = False
+
+    def __post_init__(self) -> None:
+        if not self.tolerance > 0:
+            raise InputError(f"solver 'exact': tolerance {self.tolerance!r} must be positive.")
+
+    def check(self, setting: Setting) -> None:
+        problem = setting.problem
+        if not problem.loss.convex:
+            raise InputError(f"solver 'exact' needs a convex loss, {problem.loss.name!r} is not; use 'dp-admm'.")
+        if not problem.domain.separable:
+            raise InputError(
+                f"solver 'exact' cannot handle the set {problem.domain.name!r}; it handles 'whole' and 'box'."
+            )
+        if setting.smoothness is None and problem.loss.curvature_bound(setting.norm_bound) is None:
+            raise InputError(
+                f"solver 'exact' needs a loss without kinks, {problem.loss.name!r} has one; use 'dp-admm'."
+            )
+
+    def start(self, agents: int, dimension: int) -> Memory:
+        return Memory(np.zeros((agents, dimension)))
+
+    def solve(
+        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray
+    ) -> tuple[FloatArray, Memory]:
+        if self.by_newton(subproblem):
+            answer, inverse = newton(subproblem, memory.point, memory.private.get("inverse"), self.tolerance)
+            return answer, replace(memory, point=answer, private={"inverse": inverse})
+        answer = proximal(subproblem, memory.point, self.tolerance)
+        return answer, replace(memory, point=answer)
+
+    @staticmethod
+    def by_newton(subproblem: Subproblem) -> bool:
+        problem, (agents, dimension) = subproblem.problem, subproblem.tilt.shape
+        smooth = problem.smooth and problem.loss.twice_differentiable
+        has_hessian = smooth and not (problem.loss.task == "multiclass" and subproblem.shards.sparse)
+        return has_hessian and isinstance(problem.domain, Whole) and agents * dimension**2 <= HESSIAN_NUMBERS
+
+    def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
+        """The objective is (kappa + mu_r)-strongly convex (spec 3.2; smoothness is not needed)."""
+        return 1.0 / (kappa + setting.problem.strong_convexity)
+
+    def released(self, memory: Memory, value: FloatArray) -> Memory:
+        """The next round starts from the private minimiser; where it ends does not depend on where it starts."""
+        return memory

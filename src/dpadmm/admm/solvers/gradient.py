@@ -1,0 +1,29 @@
+"""The gradient itself, at the centre: what an agent of distributed gradient descent answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.admm.setting import Setting
+from dpadmm.admm.solvers.base import Memory, Oracle, Solver
+from dpadmm.admm.subproblem import Subproblem
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True)
+class GradientAnswer(Solver):
+    """Solves nothing: answers the gradient of the loss at the common model."""
+
+    name = "gradient"
+    about = "answers the gradient of the loss at the common model"
+    first_order = True
+
+    def solve(
+        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray
+    ) -> tuple[FloatArray, Memory]:
+        return oracle(subproblem.centre), memory
+
+    def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
+        return np.ones_like(kappa)

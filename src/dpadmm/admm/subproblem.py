@@ -1,0 +1,66 @@
+"""What every agent solves each round, exactly or roughly:
+
+minimise over x in W :   f_i(x) + <tilt_i, x> + (kappa_i / 2) |x - centre_i|²
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.shards import FloatArray, Shards
+
+
+@dataclass(frozen=True, eq=False)
+class Subproblem:
+    """The subproblems of a batch of agents; one row of every array per agent."""
+
+    problem: Problem
+    shards: Shards
+    weights: FloatArray  # (n,)
+    tilt: FloatArray  # (n, D)
+    kappa: FloatArray  # (n, 1)
+    centre: FloatArray  # (n, D)
+
+    def loss_gradient(self, x: FloatArray) -> FloatArray:
+        """The part that touches records; all else in this class is public."""
+        return self.problem.loss.gradient(self.shards, x, self.weights)
+
+    def penalty_gradient(self, x: FloatArray) -> FloatArray:
+        return self.problem.strength * self.problem.penalty.gradient(x)
+
+    def smooth_gradient(self, x: FloatArray) -> FloatArray:
+        """Gradient of everything but the penalty."""
+        return self.loss_gradient(x) + self.tilt + self.kappa * (x - self.centre)
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        """Gradient of the whole objective, for penalties that have one."""
+        return self.smooth_gradient(x) + self.penalty_gradient(x)
+
+    def hessian(self, x: FloatArray) -> FloatArray:
+        curvature = self.kappa[:, 0] + self.problem.strong_convexity
+        hessian = self.problem.loss.hessian(self.shards, x, self.weights)
+        return hessian + curvature[:, None, None] * np.eye(x.shape[1])
+
+    def tilted(self, extra: FloatArray) -> Subproblem:
+        """With one more linear term."""
+        return replace(self, tilt=self.tilt + extra)
+
+    def stiffened(self, curvature: FloatArray) -> Subproblem:
+        """With (curvature/2)|x|² added, folded into the quadratic term that is there."""
+        kappa = self.kappa + curvature[:, None]
+        return replace(self, kappa=kappa, centre=self.kappa * self.centre / kappa)
+
+    def take(self, agents: Any) -> Subproblem:
+        """The subproblems of these agents."""
+        return replace(
+            self,
+            shards=self.shards.take(agents),
+            weights=self.weights[agents],
+            tilt=self.tilt[agents],
+            kappa=self.kappa[agents],
+            centre=self.centre[agents],
+        )

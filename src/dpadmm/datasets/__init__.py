@@ -1,0 +1,115 @@
+"""What ships or is simulated, and readers for what does not ship.
+
+A loader reads a table, an `Encoder` turns it into features by public facts alone, and the `Dataset` keeps
+both, so that raw records can be encoded alike when predictions are wanted. Splitting over owners and clipping
+rows to a norm are the business of shards (`dpadmm.problems.shards`).
+
+    encoding.py   Numeric, Category, Encoder: a table becomes features
+    dataset.py    Dataset, split
+    scaling.py    "max", the one statistic of the data that may enter, marked as such
+    adult.py toolkit.py synthetic.py files.py    where records come from
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from dpadmm.datasets import adult, synthetic, toolkit
+from dpadmm.datasets.adult import ADULT_ENCODER, adult_table, load_adult
+from dpadmm.datasets.dataset import Dataset, split
+from dpadmm.datasets.encoding import Category, Column, Encoder, Numeric
+from dpadmm.datasets.files import TASKS, load_file, read_table
+from dpadmm.datasets.scaling import SCALINGS, scaled
+from dpadmm.datasets.synthetic import ground_truth, simulate
+from dpadmm.datasets.toolkit import load_breast_cancer, load_digits
+from dpadmm.errors import InputError, unknown
+
+__all__ = [
+    "ADULT_ENCODER",
+    "DATASETS",
+    "SCALINGS",
+    "Category",
+    "Column",
+    "Dataset",
+    "Encoder",
+    "Loader",
+    "Numeric",
+    "Source",
+    "adult_table",
+    "ground_truth",
+    "load",
+    "load_adult",
+    "load_breast_cancer",
+    "load_digits",
+    "load_file",
+    "read_table",
+    "scaled",
+    "simulate",
+    "split",
+]
+
+
+class Loader(Protocol):
+    """Loads a data set; the seed matters to simulated ones."""
+
+    def __call__(self, seed: int = 0) -> Dataset: ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set that is known by name: how to load it, and a line on what it is, its origin and licence."""
+
+    load: Loader
+    about: str
+
+
+DATASETS: dict[str, Source] = {
+    "adult": Source(lambda seed=0: load_adult(), adult.ABOUT),
+    "breast-cancer": Source(lambda seed=0: load_breast_cancer(), toolkit.BREAST_CANCER_ABOUT),
+    "digits": Source(lambda seed=0: load_digits(), toolkit.DIGITS_ABOUT),
+    "synthetic": Source(lambda seed=0: simulate("classification", 10_000, 20, seed), f"two classes, {synthetic.ABOUT}"),
+    "synthetic-multiclass": Source(
+        lambda seed=0: simulate("multiclass", 10_000, 20, seed, classes=5), f"five classes, {synthetic.ABOUT}"
+    ),
+    "synthetic-regression": Source(
+        lambda seed=0: simulate("regression", 10_000, 20, seed), f"a linear model, {synthetic.ABOUT}"
+    ),
+}
+
+
+def load(
+    source: str | Path,
+    *,
+    target: str | None = None,
+    owner: str | None = None,
+    columns: Sequence[Column] | None = None,
+    scaling: str = "public",
+    task: str = "classification",
+    seed: int = 0,
+) -> Dataset:
+    """The data set of that name, or of the .csv or .parquet file at that path.
+
+    `target`, `owner`, `columns` and `task` are questions about a file; a named data set answers them itself.
+    """
+    # Early, so that a wrong word does not wait for a large file.
+    for kind, word, choices in (("scaling", scaling, SCALINGS), ("task", task, TASKS)):
+        if word not in choices:
+            raise unknown(kind, word, choices)
+    name = str(source)
+    if name in DATASETS:
+        if target is not None or owner is not None or columns is not None:
+            raise InputError(f"the data set {name!r} has its own target and columns; those are for files.")
+        dataset = DATASETS[name].load(seed)
+        if task == "regression" and dataset.classes is not None:
+            raise InputError(f"the data set {name!r} has classes; it is not for a regression.")
+    elif Path(source).suffix:
+        if target is None:
+            raise InputError(f"which column of {name} is to be predicted? name it as the target.")
+        dataset = load_file(source, target, owner, columns, task)
+    else:
+        hint = unknown("data set", name, DATASETS)
+        raise InputError(f"{hint} A path to a .csv or .parquet file will do as well.")
+    return scaled(dataset, scaling)

@@ -1,0 +1,110 @@
+"""Records ready to be split over owners: features, targets, and what is known about where they came from."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from dpadmm.datasets.encoding import Encoder
+from dpadmm.datasets.tables import first, place
+from dpadmm.errors import InputError
+from dpadmm.privacy.randomness import generator
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """m records of d features.
+
+    features: (m, d) float64, dense or `csr_array`.
+    targets: class indices 0..p-1 (int64) when `classes` names the classes, float64 when `classes` is None.
+    owners: one name per record, when the data say who holds it.
+    encoder: makes the same features of raw records, when they came from a table.
+    public_preprocessing: False when a statistic of the data entered the features.
+    about: origin and licence, in a line.
+    """
+
+    name: str
+    features: np.ndarray | sparse.csr_array
+    targets: np.ndarray
+    classes: tuple[str, ...] | None
+    feature_names: tuple[str, ...]
+    owners: np.ndarray | None = None
+    encoder: Encoder | None = None
+    public_preprocessing: bool = True
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        _check_lengths(self)
+        _check_features(self)
+        _check_targets(self)
+        # Only now: a cast to integers would have turned a target of NaN or 0.5 into a class.
+        features = self.features.astype(np.float64, copy=False)
+        targets = self.targets.astype(np.float64 if self.classes is None else np.int64, copy=False)
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "targets", targets)
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+    def take(self, rows: np.ndarray | Sequence[int] | slice) -> Dataset:
+        """The data set of these records, in this order."""
+        owners = None if self.owners is None else self.owners[rows]
+        return replace(self, features=self.features[rows], targets=self.targets[rows], owners=owners)
+
+
+def split(dataset: Dataset, test: int | float, seed: int) -> tuple[Dataset, Dataset | None]:
+    """(train, test), drawn at random by the seed; `test` is a count or a fraction, and 0 keeps all in train."""
+    if test == 0:
+        return dataset, None
+    if isinstance(test, float):
+        if not 0 < test < 1:
+            raise InputError(f"test={test} is neither a count nor a fraction between 0 and 1.")
+        count = max(1, round(test * len(dataset)))
+    else:
+        count = operator.index(test)
+    if not 0 < count < len(dataset):
+        raise InputError(f"cannot keep {count} of {len(dataset)} records for the test; some must stay on each side.")
+    order = generator(seed, "split").permutation(len(dataset))
+    return dataset.take(order[count:]), dataset.take(order[:count])
+
+
+def _check_lengths(dataset: Dataset) -> None:
+    if dataset.features.ndim != 2:
+        raise InputError(f"{dataset.name}: features must be a matrix; got {dataset.features.ndim} axes.")
+    records, width = dataset.features.shape
+    if dataset.targets.shape != (records,):
+        raise InputError(f"{dataset.name}: {records} records, but targets of shape {dataset.targets.shape}.")
+    if dataset.owners is not None and len(dataset.owners) != records:
+        raise InputError(f"{dataset.name}: {records} records, but {len(dataset.owners)} owners.")
+    if len(dataset.feature_names) != width:
+        raise InputError(f"{dataset.name}: {width} features, but {len(dataset.feature_names)} feature names.")
+
+
+def _check_features(dataset: Dataset) -> None:
+    features = dataset.features
+    bad = ~np.isfinite(features if isinstance(features, np.ndarray) else features.data)
+    if not bad.any():
+        return
+    if isinstance(features, np.ndarray):
+        row, column = np.argwhere(bad)[0]
+    else:
+        row, column = (axis[bad][0] for axis in features.tocoo().coords)
+    value = features[row, column]
+    raise InputError(f"{dataset.name}: {place(dataset.feature_names[column], row)} is {value}, not a finite number.")
+
+
+def _check_targets(dataset: Dataset) -> None:
+    targets = dataset.targets
+    row = first(~np.isfinite(targets))
+    if row is not None:
+        raise InputError(f"{dataset.name}: the target in row {row + 1} is {targets[row]}, not a finite number.")
+    if dataset.classes is None:
+        return
+    row = first(~np.isin(targets, np.arange(len(dataset.classes))))
+    if row is not None:
+        last = len(dataset.classes) - 1
+        raise InputError(f"{dataset.name}: the target in row {row + 1} is {targets[row]}; classes are 0 to {last}.")

@@ -1,0 +1,84 @@
+"""One column of a table as numbers or as text; a value that cannot be used is named with its column and row.
+
+Rows are counted from one and a header is not a row, so row 1 is the first record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpadmm.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def place(column: str, row: int) -> str:
+    """Where a value stands, for a message; `row` counts from zero, the message from one."""
+    return f"column {column!r}, row {row + 1}"
+
+
+def first(bad: np.ndarray) -> int | None:
+    """The position of the first true entry."""
+    position = int(np.argmax(bad)) if bad.size else 0
+    return position if bad.size and bad[position] else None
+
+
+def numbers(table: pyarrow.Table, name: str) -> np.ndarray:
+    """The column as float64, every value finite."""
+    import pyarrow as pa
+
+    column = _plain(table, name)
+    try:
+        # Unsafe only in that integers beyond 2^53 are rounded; text that is no number is still refused.
+        values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
+    except pa.ArrowException:
+        raise _not_a_number(column, name) from None
+    row = first(~np.isfinite(values))
+    if row is not None:
+        what = "is missing" if np.isnan(values[row]) else f"is {values[row]}"
+        raise InputError(f"the value in {place(name, row)} {what}; a finite number is needed.")
+    return values
+
+
+def texts(table: pyarrow.Table, name: str) -> pyarrow.ChunkedArray:
+    """The column as text, no value missing or empty; the number 1.0 reads "1"."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _plain(table, name)
+    missing = pc.is_null(column, nan_is_null=True)
+    try:
+        column = column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise InputError(f"column {name!r} of type {column.type} cannot be read as text: {error}") from None
+    row = first(pc.or_(missing, pc.fill_null(pc.equal(column, ""), True)).to_numpy())
+    if row is not None:
+        raise InputError(f"the value in {place(name, row)} is missing.")
+    return column
+
+
+def _plain(table: pyarrow.Table, name: str) -> pyarrow.ChunkedArray:
+    import pyarrow as pa
+
+    if name not in table.column_names:
+        raise unknown("column", name, table.column_names)
+    column = table.column(name)
+    # Parquet written from a pandas category is dictionary-coded; the codes are no concern of ours.
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _not_a_number(column: pyarrow.ChunkedArray, name: str) -> InputError:
+    import pyarrow as pa
+
+    for row, value in enumerate(column):
+        try:
+            value.cast(pa.float64())
+        except pa.ArrowException:
+            return InputError(
+                f"{value.as_py()!r} in {place(name, row)} is not a number; if the column is a category, "
+                f"declare its public list of values: Category({name!r}, values=(...))."
+            )
+    return InputError(f"column {name!r} of type {column.type} does not hold numbers.")

@@ -1,0 +1,1 @@
+"""Runs rounds of many agents on one machine: the loop, what is measured, checkpoints, results."""

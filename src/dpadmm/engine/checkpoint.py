@@ -1,0 +1,61 @@
+"""A run's state on disk, so that an interrupted simulation goes on exactly where it was.
+
+Noise is keyed by round, not by how many numbers were drawn before, so a resumed run equals the uninterrupted one bit
+for bit. The file holds solver memory and is for simulations.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from dpadmm.admm.algorithm import AgentState
+from dpadmm.admm.solvers.base import Memory
+from dpadmm.engine.history import History
+from dpadmm.engine.loop import State
+from dpadmm.errors import InputError
+
+
+def save(path: Path, digest: str, state: State, history: History) -> None:
+    """Writes beside and renames, so that a crash leaves the last good checkpoint."""
+    arrays = {
+        "digest": np.array(digest),
+        "round": np.array(state.round),
+        "common": state.common,
+        "released": state.agents.released,
+        "dual": state.agents.dual,
+        "point": state.agents.memory.point,
+        "mean_common": state.mean_common,
+        "mean_local": state.mean_local,
+        "mean_local_before": state.mean_local_before,
+    }
+    arrays |= {f"memory.{name}": values for name, values in state.agents.memory.private.items()}
+    arrays |= {f"history.{name}": values for name, values in history.to_arrays().items()}
+    beside = path.with_suffix(".partial.npz")
+    with beside.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def load(path: Path, digest: str) -> tuple[State, History]:
+    """The state and history of a checkpoint that was made by the same spec."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run again.") from None
+    if str(arrays["digest"]) != digest:
+        raise InputError(f"checkpoint {str(path)!r} belongs to another spec; resume with the spec it was made by.")
+    private = _below("memory.", arrays)
+    agents = AgentState(arrays["released"], arrays["dual"], Memory(arrays["point"], private))
+    means = (arrays["mean_common"], arrays["mean_local"], arrays["mean_local_before"])
+    state = State(int(arrays["round"]), arrays["common"], agents, *means)
+    return state, History.from_arrays(_below("history.", arrays))
+
+
+def _below(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,224 @@
+"""From a spec to a result: load, split, plan, run, measure."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpadmm.admm.algorithm import Plan
+from dpadmm.admm.noise import PaperNoise
+from dpadmm.admm.solvers import Exact
+from dpadmm.datasets import Column, Dataset, Encoder, load, split
+from dpadmm.engine import checkpoint
+from dpadmm.engine.folder import Folder
+from dpadmm.engine.history import History
+from dpadmm.engine.loop import Cohort, State, rounds, start, without_memory
+from dpadmm.engine.observer import Observer, account
+from dpadmm.engine.result import Result
+from dpadmm.errors import InputError
+from dpadmm.privacy.claims import Claim
+from dpadmm.privacy.randomness import Seeded, generator
+from dpadmm.problems.naming import build
+from dpadmm.problems.shards import Shards, gather
+from dpadmm.problems.splits import SPLITS
+from dpadmm.spec import DataSpec, Experiment
+
+ADULT_TEST = 5222  # the papers train on 40,000 records and test on the rest
+NUMBERS_AT_ONCE = 50_000_000  # how large the batch of runs that go side by side may grow
+
+Progress = Callable[[int, int, History], None]
+"""Told the run group's first run, the round just measured, and the history so far."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A spec with its data: everything is checked, nothing has run."""
+
+    experiment: Experiment
+    dataset: Dataset
+    shards: Shards
+    test: Shards | None
+    plan: Plan
+    warnings: tuple[str, ...]
+
+    @property
+    def delta(self) -> float | None:
+        """The delta to account at; None for a run that is not private."""
+        return (self.experiment.run.delta or 0.0) if self.plan.algorithm.private else None
+
+
+def prepare(experiment: Experiment) -> Prepared:
+    """Loads and splits the data, and fixes every number of the run."""
+    run, data, seed = experiment.run, experiment.data, experiment.simulation.seed
+    recipe, problem = run.recipe(), run.problem()  # a wrong name must not wait for a large file
+    run.request()
+    dataset = load_data(data, seed)
+    classes = len(dataset.classes or ())
+    if (problem.loss.task == "regression") != (dataset.classes is None):
+        kind = "numbers" if dataset.classes is None else "classes"
+        raise InputError(f"loss {problem.loss.name!r} is for {problem.loss.task} targets; {dataset.name!r} has {kind}.")
+    share = data.test if data.test is not None else (ADULT_TEST if data.source == "adult" else 0.2)
+    train, held_out = split(dataset, int(share) if share >= 1 else share, seed)
+    shards = shard(train, problem.loss.encode(train.targets, classes), data, run.norm_bound, run.intercept, seed)
+    test = None
+    if held_out is not None:
+        owner = np.zeros(len(held_out), dtype=np.int64)
+        test = gather(
+            held_out.features,
+            held_out.targets,
+            owner,
+            norm_bound=run.norm_bound,
+            intercept=run.intercept,
+            names=["test"],
+        )
+    plan = run.plan(shards.counts, shards.width, classes, shards.norm_bound)
+    if (
+        recipe.private
+        and run.noise_multiplier
+        and run.delta is None
+        and recipe.phases[0].perturbation.name != "objective"
+    ):
+        raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
+    return Prepared(experiment, dataset, shards, test, plan, tuple(_warnings(plan, dataset, experiment)))
+
+
+def load_data(data: DataSpec, seed: int) -> Dataset:
+    """The records a spec names."""
+    columns: tuple[Column, ...] | None = None
+    if data.columns:
+        columns = Encoder.from_dict({"columns": list(data.columns)}).columns
+    return load(
+        data.source, target=data.target, owner=data.owner, columns=columns, scaling=data.scaling, task=data.task,
+        seed=seed,
+    )  # fmt: skip
+
+
+def shard(train: Dataset, targets: np.ndarray, data: DataSpec, bound: float, intercept: bool, seed: int) -> Shards:
+    """The training records over their owners: by the owner column where there is one, else by the split asked for."""
+    if train.owners is not None:
+        return gather(train.features, targets, train.owners, norm_bound=bound, intercept=intercept)
+    if not 1 <= data.agents <= len(train):
+        raise InputError(f"agents {data.agents}: must lie between 1 and the number of training records, {len(train)}.")
+    owner = build("split", SPLITS, data.split)(train.targets, data.agents, generator(seed, "owners"))
+    names = [f"agent {i}" for i in range(data.agents)]
+    return gather(train.features, targets, owner, norm_bound=bound, intercept=intercept, names=names)
+
+
+def train(
+    experiment: Experiment | None = None,
+    *,
+    out: Path | str | None = None,
+    resume: bool = False,
+    measure_every: int = 1,
+    checkpoint_every: int = 10,
+    progress: Progress | None = None,
+    **changes: Any,
+) -> Result:
+    """Simulates an experiment; keyword arguments change single fields of it, by name.
+
+    Repeats differ in their noise only. With `out`, spec, history, model and result are written there; an interrupted
+    run goes on from its last checkpoint with `resume`.
+    """
+    experiment = (experiment or Experiment()).changed(**changes)
+    if experiment.simulation.repeats < 1:
+        raise InputError(f"repeats {experiment.simulation.repeats}: at least one is needed.")
+    if measure_every < 1 or checkpoint_every < 1:
+        raise InputError("measure_every and checkpoint_every count rounds: at least 1.")
+    prepared = prepare(experiment)
+    return run_prepared(prepared, out, resume, measure_every, checkpoint_every, progress)
+
+
+def run_prepared(
+    prepared: Prepared,
+    out: Path | str | None = None,
+    resume: bool = False,
+    measure_every: int = 1,
+    checkpoint_every: int = 10,
+    progress: Progress | None = None,
+) -> Result:
+    """Runs what was prepared."""
+    folder = None if out is None else Folder.open(Path(out), prepared.experiment, resume)
+    digest = hashlib.sha256(f"{prepared.experiment.dumps()} {measure_every}".encode()).hexdigest()
+    began = time.perf_counter()
+    parts: list[tuple[State, History]] = []
+    for group in _groups(prepared):
+        cohort = Cohort.of(prepared.plan, prepared.shards, group, Seeded(prepared.experiment.simulation.seed))
+        observer = Observer(cohort, prepared.test, prepared.delta)
+        kept = None if folder is None else folder.checkpoint(group[0])
+        if kept is not None and kept.exists():
+            state, history = checkpoint.load(kept, digest)
+        else:
+            state, history = start(cohort), History()
+        for reached in rounds(cohort, state):
+            state = reached
+            last = state.round == prepared.plan.setting.rounds
+            if last or state.round % measure_every == 0:
+                history.add(state.round, observer.measure(state))
+                if progress is not None:
+                    progress(group[0], state.round, history)
+            if kept is not None and (last or state.round % checkpoint_every == 0):
+                checkpoint.save(kept, digest, state, history)
+        parts.append((without_memory(state), history))
+    result = _result(prepared, parts, time.perf_counter() - began)
+    if folder is not None:
+        folder.finish(result)
+    return result
+
+
+def _groups(prepared: Prepared) -> list[range]:
+    """Runs that go side by side: as many as fit in memory."""
+    setting, recipe = prepared.plan.setting, prepared.plan.algorithm
+    exact = any(isinstance(phase.solver, Exact) for phase in recipe.phases)
+    per_run = setting.agents * setting.dimension * (setting.dimension if exact else 1)
+    size = max(1, NUMBERS_AT_ONCE // per_run)
+    repeats = prepared.experiment.simulation.repeats
+    return [range(first, min(first + size, repeats)) for first in range(0, repeats, size)]
+
+
+def _result(prepared: Prepared, parts: list[tuple[State, History]], seconds: float) -> Result:
+    plan, run = prepared.plan, prepared.experiment.run
+    history = parts[0][1]
+    for _, other in parts[1:]:
+        history = history.beside(other)
+    guarantee = None
+    if prepared.delta is not None:
+        cohort = Cohort.of(plan, prepared.shards, [0], Seeded(0))
+        guarantee = account(cohort, plan.setting.rounds).worst(prepared.delta)
+    claimed = None
+    if isinstance(run.request(), PaperNoise) and run.epsilon is not None and run.delta:
+        claimed = Claim(plan.algorithm.name, run.epsilon, run.delta, run.rounds).total
+    return Result(
+        experiment=prepared.experiment,
+        dataset=prepared.dataset,
+        plan=plan,
+        history=history,
+        models=np.concatenate([state.common for state, _ in parts]),
+        mean_models=np.concatenate([state.mean_common for state, _ in parts]),
+        guarantee=guarantee,
+        claimed=claimed,
+        clipped=prepared.shards.clipped,
+        seconds=seconds,
+        warnings=prepared.warnings,
+    )
+
+
+def _warnings(plan: Plan, dataset: Dataset, experiment: Experiment) -> list[str]:
+    found = []
+    fewest, delta = int(plan.setting.counts.min()), experiment.run.delta
+    if plan.algorithm.private and delta and delta > 1.0 / (10 * fewest):
+        found.append(
+            f"delta {delta:g} is above 1/(10 m) = {1 / (10 * fewest):.2g} for the smallest agent (m = {fewest} "
+            f"records): such a delta permits giving away whole records."
+        )
+    if not dataset.public_preprocessing:
+        found.append(
+            "the features were scaled by maxima of the data themselves: that step is not covered by any epsilon, "
+            "so this run is not private."
+        )
+    return found

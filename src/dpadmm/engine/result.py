@@ -1,0 +1,106 @@
+"""What a simulation gives back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpadmm.admm.algorithm import Plan
+from dpadmm.datasets import Dataset
+from dpadmm.engine.history import History
+from dpadmm.privacy.accounting import Guarantee
+from dpadmm.problems.shards import FloatArray
+from dpadmm.spec import Experiment
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A finished simulation; arrays have one row per run."""
+
+    experiment: Experiment
+    dataset: Dataset
+    plan: Plan
+    history: History
+    models: FloatArray  # the last broadcast
+    mean_models: FloatArray  # the mean of all broadcasts
+    guarantee: Guarantee | None  # None: the recipe is not private
+    claimed: float | None  # what the paper would say of its own noise
+    clipped: int
+    seconds: float
+    warnings: tuple[str, ...]
+    out: str | None = None
+
+    @property
+    def private(self) -> bool:
+        """Whether the guarantee covers everything that was done with the records."""
+        return (
+            self.guarantee is not None and math.isfinite(self.guarantee.epsilon) and self.dataset.public_preprocessing
+        )
+
+    @property
+    def test_error(self) -> float | None:
+        return self._mean("test_error")
+
+    @property
+    def train_loss(self) -> float:
+        return float(self.history.last("train_loss").mean())
+
+    def summary(self) -> dict[str, Any]:
+        """What the command line prints: one flat object, nothing infinite in it."""
+        run, guarantee = self.experiment.run, self.guarantee
+        setting = self.plan.setting
+        multiplier = float(self.plan.noise[0].mechanism.noise_multiplier.min()) if guarantee is not None else None
+        return {
+            "algorithm": run.algorithm,
+            "data": self.experiment.data.source,
+            "loss": run.loss,
+            "penalty": run.penalty,
+            "strength": run.strength,
+            "set": run.set,
+            "agents": setting.agents,
+            "records": int(setting.counts.sum()),
+            "dimension": setting.dimension,
+            "rounds": run.rounds,
+            "private": self.private,
+            "epsilon": _finite(guarantee.epsilon if guarantee else None),
+            "delta": guarantee.delta if guarantee else None,
+            "relation": str(setting.relation),
+            "accountant": guarantee.accountant if guarantee else "none",
+            "claimed_epsilon": self.claimed,
+            "noise_multiplier": multiplier,
+            **{name: self._mean(name) for name in _MEASURED},
+            "test_error_std": self._spread("test_error"),
+            "repeats": self.experiment.simulation.repeats,
+            "seed": self.experiment.simulation.seed,
+            "simulated": True,
+            "clipped_rows": self.clipped,
+            "seconds": round(self.seconds, 3),
+            "warnings": list(self.warnings),
+            "out": self.out,
+        }
+
+    def _mean(self, name: str) -> float | None:
+        return float(self.history.last(name).mean()) if name in self.history else None
+
+    def _spread(self, name: str) -> float | None:
+        if name not in self.history or len(self.models) < 2:
+            return None
+        return float(np.std(self.history.last(name), ddof=1))
+
+
+_MEASURED = (
+    "train_loss",
+    "train_loss_local",
+    "objective",
+    "augmented_objective",
+    "residual",
+    "test_error",
+    "test_error_local",
+)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

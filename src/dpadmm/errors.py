@@ -1,0 +1,26 @@
+"""What is raised when the caller, not the library, is wrong.
+
+Every message names the value, the place, and what to do about it. The command line turns an `InputError` into
+one line and exit code 2; nothing has been written or spent by then.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """A value given by the user cannot be used; the message says which, where, and what would do."""
+
+
+class ConvergenceError(RuntimeError):
+    """A solver did not reach the accuracy its privacy lemma was promised; nothing was released."""
+
+
+def unknown(kind: str, name: str, choices: Iterable[str]) -> InputError:
+    """The error for a name that is in no registry, with the nearest name that is."""
+    known = sorted(choices)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}."
+    return InputError(f"unknown {kind} {name!r}; {hint}")

@@ -1,0 +1,12 @@
+"""The recipes. A paper is one short declarative file here: parts put together, no class and no loop of its own."""
+
+from __future__ import annotations
+
+from dpadmm.admm.algorithm import Algorithm
+from dpadmm.papers.dp_admm import ADMM, DP_ADMM, DPSGD, DVP, GRADIENT_DESCENT, LINEARISED_ADMM, PVP
+
+ALGORITHMS: dict[str, Algorithm] = {
+    recipe.name: recipe for recipe in (ADMM, PVP, DVP, DP_ADMM, DPSGD, LINEARISED_ADMM, GRADIENT_DESCENT)
+}
+
+__all__ = ["ALGORITHMS"]

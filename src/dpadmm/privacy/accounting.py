@@ -1,0 +1,130 @@
+"""What a tally of releases costs in total.
+
+A `Guarantee` is a total (epsilon, delta), and always says under which relation and by which accountant. `best` picks
+the smallest epsilon among the cheap accountants that are sound for the tally (see `accountants`). An `Account` is one
+agent's tally; `Accounts` holds those of n agents. A record lives at exactly one agent, so the system's guarantee is
+that of its worst agent, not the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.accountants import ACCOUNTANTS
+from dpadmm.privacy.events import DpEvent, NonPrivateDpEvent, Tally, flatten
+from dpadmm.privacy.relations import Relation
+
+__all__ = ["ACCOUNTANTS", "Account", "Accounts", "Guarantee", "best"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A total privacy guarantee, with everything one must know to quote it."""
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    accountant: str
+
+    def __str__(self) -> str:
+        label = ACCOUNTANTS[self.accountant].label if self.accountant in ACCOUNTANTS else "no privacy"
+        return f"(epsilon {self.epsilon:#.4g}, delta {self.delta:g}) total, {self.relation} relation, {label}"
+
+
+def best(tally: Tally, delta: float, relation: Relation) -> Guarantee:
+    """The smallest epsilon of the cheap sound accountants.
+
+    Gaussian tallies are composed exactly. Anything with pure events takes the smallest of three upper bounds; what
+    none of them knows (subsampling) goes to the privacy loss distribution.
+    """
+    if not 0.0 <= delta < 1.0:
+        raise InputError(f"delta must be in [0, 1), got {delta}")
+    flat = flatten(tally)
+    if any(isinstance(event, NonPrivateDpEvent) for event in flat):
+        return Guarantee(math.inf, delta, relation, "none")
+    if ACCOUNTANTS["exact"].supports(flat):
+        names = ["exact"]
+    else:
+        names = [name for name in ("pure", "pure+gaussian", "zcdp") if ACCOUNTANTS[name].supports(flat)] or ["pld"]
+    epsilon, name = min(
+        ((ACCOUNTANTS[name].epsilon(flat, delta, relation), name) for name in names), key=lambda pair: pair[0]
+    )
+    return Guarantee(epsilon, delta, relation, name)
+
+
+class Account:
+    """The tally of one agent. It only grows."""
+
+    def __init__(self, relation: Relation) -> None:
+        self.relation = relation
+        self._tally: Counter[DpEvent] = Counter()
+
+    def spend(self, event: DpEvent, count: int = 1) -> None:
+        """Write down that `event` happened `count` times."""
+        _check_count(count)
+        self._tally[event] += count
+
+    @property
+    def tally(self) -> dict[DpEvent, int]:
+        """A copy of what was spent."""
+        return dict(self._tally)
+
+    def guarantee(self, delta: float) -> Guarantee:
+        return best(self._tally, delta, self.relation)
+
+
+class Accounts:
+    """The tallies of n agents, kept together because they usually spend alike.
+
+    Rounds are stored as (one event per agent, how often), and a round equal to an earlier one only raises its count.
+    So ten thousand agents over a thousand rounds are a handful of tuples, and agents with the same history are
+    evaluated once.
+    """
+
+    def __init__(self, agents: int, relation: Relation) -> None:
+        self.agents = agents
+        self.relation = relation
+        self._rounds: list[tuple[DpEvent, ...]] = []
+        self._counts: list[int] = []
+
+    def spend(self, events: Sequence[DpEvent], count: int = 1) -> None:
+        """Write down that agent i released `events[i]`, `count` times."""
+        _check_count(count)
+        if len(events) != self.agents:
+            raise InputError(f"{self.agents} agents need one event each, got {len(events)}")
+        spent = tuple(events)
+        # A list, not a dictionary: comparing tuples of the same objects is much cheaper than hashing them.
+        if spent in self._rounds:
+            self._counts[self._rounds.index(spent)] += count
+        else:
+            self._rounds.append(spent)
+            self._counts.append(count)
+
+    def tally(self, agent: int) -> dict[DpEvent, int]:
+        """What one agent spent."""
+        return self._tally(tuple(events[agent] for events in self._rounds))
+
+    def guarantee(self, agent: int, delta: float) -> Guarantee:
+        """One agent's guarantee."""
+        return best(self.tally(agent), delta, self.relation)
+
+    def worst(self, delta: float) -> Guarantee:
+        """The system's guarantee: a record lives at one agent, so it is the worst agent's."""
+        histories = set(zip(*self._rounds, strict=True)) or {()}
+        tallies = {frozenset(self._tally(history).items()) for history in histories}
+        return max((best(dict(tally), delta, self.relation) for tally in tallies), key=lambda found: found.epsilon)
+
+    def _tally(self, history: tuple[DpEvent, ...]) -> dict[DpEvent, int]:
+        tally: Counter[DpEvent] = Counter()
+        for event, count in zip(history, self._counts, strict=True):
+            tally[event] += count
+        return dict(tally)
+
+
+def _check_count(count: int) -> None:
+    if count < 0:
+        raise InputError(f"a release cannot be taken back: count {count} is negative")

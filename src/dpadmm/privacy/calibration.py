@@ -1,0 +1,112 @@
+"""From a total budget to the noise.
+
+The noise returned is the smallest found whose *accounting* stays within the budget: every search ends by asking the
+accountant, so spending what was calibrated never reports more than was granted, not even in the last digit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.errors import InputError, unknown
+from dpadmm.privacy import gaussian
+from dpadmm.privacy.accounting import best
+from dpadmm.privacy.events import GaussianDpEvent
+from dpadmm.privacy.mechanisms import MECHANISMS, FloatArray
+from dpadmm.privacy.relations import Relation
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A total (epsilon, delta) for everything an agent will ever release."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.epsilon < math.inf:
+            raise InputError(f"a budget's epsilon must be positive and finite, got {self.epsilon}")
+        if not 0.0 <= self.delta < 1.0:
+            raise InputError(f"a budget's delta must be in [0, 1), got {self.delta}")
+
+
+def noise_multipliers(budgets: Sequence[Budget], releases: int, mechanism_name: str) -> FloatArray:
+    """One noise multiplier per agent, such that `releases` releases exhaust the agent's budget.
+
+    Equal budgets are calibrated once.
+    """
+    if mechanism_name not in MECHANISMS:
+        raise unknown("mechanism", mechanism_name, MECHANISMS)
+    calibrate = gaussian_multiplier if mechanism_name == "gaussian" else _calibrate_by_search(mechanism_name)
+    found = {budget: calibrate(budget, releases) for budget in set(budgets)}
+    return np.array([found[budget] for budget in budgets], dtype=np.float64)
+
+
+def gaussian_multiplier(budget: Budget, releases: int) -> float:
+    """sigma / sensitivity for that many Gaussian releases: sqrt(releases) / mu(epsilon, delta), rounded up."""
+    _check_releases(releases)
+    if budget.delta == 0.0:
+        raise InputError(
+            f"Gaussian noise cannot meet delta = 0 (epsilon {budget.epsilon}); allow a small delta such as 1e-6, "
+            "or use laplace or gamma-norm noise"
+        )
+    multiplier = math.sqrt(releases) / gaussian.mu(budget.epsilon, budget.delta)
+    step = 1e-15
+    while _cost(GaussianDpEvent, multiplier, releases, budget.delta) > budget.epsilon:
+        multiplier, step = multiplier * (1.0 + step), 2.0 * step
+    return multiplier
+
+
+def classic_multiplier(epsilon: float, delta: float) -> float:
+    """The papers' noise for *one* release, sqrt(2 ln(1.25/delta)) / epsilon (spec F3).
+
+    Proved for epsilon <= 1 only. It exists to reproduce the papers; calibrate a total with `gaussian_multiplier`.
+    """
+    if not (epsilon > 0.0 and 0.0 < delta < 1.0):
+        raise InputError(f"the classic Gaussian noise needs epsilon > 0 and 0 < delta < 1, got {epsilon}, {delta}")
+    return math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+
+
+def smallest(
+    cost: Callable[[float], float],
+    limit: float,
+    low: float = 1e-6,
+    high: float = 1e12,
+    tolerance: float = 1e-10,
+) -> float:
+    """The smallest noise level in [low, high] whose cost is within the limit, to a relative tolerance.
+
+    `cost` must not rise with the noise. The level returned was itself checked: cost(result) <= limit.
+    """
+    if cost(high) > limit:
+        raise InputError(f"no noise level up to {high:g} brings the cost down to {limit:g}; allow a larger budget")
+    if cost(low) <= limit:
+        return low
+    while high > low * (1.0 + tolerance):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if cost(middle) <= limit else (middle, high)
+    return high
+
+
+def _calibrate_by_search(mechanism_name: str) -> Callable[[Budget, int], float]:
+    event = MECHANISMS[mechanism_name].event
+
+    def calibrate(budget: Budget, releases: int) -> float:
+        _check_releases(releases)
+        return smallest(lambda level: _cost(event, level, releases, budget.delta), budget.epsilon)
+
+    return calibrate
+
+
+def _cost(event: Callable[[float], object], multiplier: float, releases: int, delta: float) -> float:
+    # The relation is inside the sensitivity, so for plain events it does not change the number.
+    return best({event(multiplier): releases}, delta, Relation.REPLACE).epsilon
+
+
+def _check_releases(releases: int) -> None:
+    if releases < 1:
+        raise InputError(f"there must be at least one release to calibrate for, got {releases}")

@@ -1,0 +1,166 @@
+"""A noise and its event, in one object.
+
+A mechanism holds one noise multiplier per agent of the batch: the scale of the noise in units of the sensitivity. The
+same number scales the noise and goes into the event, so the two cannot drift apart. Which norm the sensitivity must be
+measured in is part of the mechanism, not of the caller's memory.
+
+Mechanisms draw no randomness. They are given 64-bit words (see `randomness`) and turn a fixed number of them into each
+number, row by row, by inverting the distribution function. A word gives a sign and 63 bits of magnitude, so the noise
+is symmetric to the bit and its tail is resolved to 2^-64. Floating-point noise is the ideal noise only up to rounding;
+a released float's last bits are outside the guarantee (audit E1).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.events import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, PureDpEvent
+from dpadmm.privacy.randomness import IntArray, WordArray
+
+FloatArray = NDArray[np.float64]
+
+_MAGNITUDE = np.uint64(2**63 - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism(ABC):
+    """Additive noise for a batch of B agents.
+
+    Args:
+        noise_multiplier: (B,) scale of the noise divided by the sensitivity. Zero means no noise, and costs infinity.
+    """
+
+    noise_multiplier: FloatArray
+
+    name: ClassVar[str]
+    norm: ClassVar[Literal[1, 2]]
+
+    def __post_init__(self) -> None:
+        multiplier = np.asarray(self.noise_multiplier, dtype=np.float64)
+        if multiplier.ndim != 1:
+            raise InputError(f"the {self.name} mechanism needs one noise multiplier per agent, got {multiplier!r}")
+        if not np.all(np.isfinite(multiplier) & (multiplier >= 0.0)):
+            bad = multiplier[~(np.isfinite(multiplier) & (multiplier >= 0.0))][0]
+            raise InputError(f"the {self.name} mechanism's noise multiplier must be finite and >= 0, got {bad}")
+        object.__setattr__(self, "noise_multiplier", multiplier)
+
+    @staticmethod
+    @abstractmethod
+    def event(noise_multiplier: float) -> DpEvent:
+        """What one release at this (positive) noise multiplier costs."""
+
+    @abstractmethod
+    def words_needed(self, dimension: int) -> int:
+        """How many words each row of `draw` consumes."""
+
+    @abstractmethod
+    def unit(self, dimension: int, words: WordArray) -> FloatArray:
+        """(B, dimension) noise of scale one; finite for every word."""
+
+    def draw(self, scale: FloatArray, dimension: int, words: WordArray) -> FloatArray:
+        """(B, dimension) noise; row b has scale `scale[b]`."""
+        return self.unit(dimension, words) * scale[:, None]
+
+    def add(self, value: FloatArray, sensitivity: FloatArray, words: WordArray) -> FloatArray:
+        """`value` plus noise of scale noise_multiplier * sensitivity.
+
+        A row whose scale is zero comes back bit for bit as it was given (even -0.0 and nan), so a private method with
+        zero noise is its non-private twin exactly.
+        """
+        scale = self.noise_multiplier * sensitivity
+        noisy = value + self.draw(scale, value.shape[1], words)
+        return noisy if scale.all() else np.where(scale[:, None] == 0.0, value, noisy)
+
+    def events(self) -> tuple[DpEvent, ...]:
+        """What one release costs each agent. Agents with the same noise share one event object."""
+        multipliers = self.noise_multiplier.tolist()
+        known = {z: self.event(z) if z > 0.0 else NonPrivateDpEvent() for z in set(multipliers)}
+        return tuple(known[z] for z in multipliers)
+
+    def take(self, rows: IntArray) -> Self:
+        """The same mechanism for some rows of the batch."""
+        return replace(self, noise_multiplier=self.noise_multiplier[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Mechanism):
+    """Independent normal noise; scale is the standard deviation, sensitivity in the 2-norm."""
+
+    name = "gaussian"
+    norm = 2
+
+    @staticmethod
+    def event(noise_multiplier: float) -> DpEvent:
+        return GaussianDpEvent(noise_multiplier)
+
+    def words_needed(self, dimension: int) -> int:
+        return dimension
+
+    def unit(self, dimension: int, words: WordArray) -> FloatArray:
+        return _normal(words)
+
+
+@dataclass(frozen=True, eq=False)
+class Laplace(Mechanism):
+    """Independent Laplace noise; scale is b in exp(-|x|/b), sensitivity in the 1-norm."""
+
+    name = "laplace"
+    norm = 1
+
+    @staticmethod
+    def event(noise_multiplier: float) -> DpEvent:
+        return LaplaceDpEvent(noise_multiplier)
+
+    def words_needed(self, dimension: int) -> int:
+        return dimension
+
+    def unit(self, dimension: int, words: WordArray) -> FloatArray:
+        return np.copysign(_exponential(words), words.view(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class GammaNorm(Mechanism):
+    """Noise with density proportional to exp(-|x|_2 / scale): pure privacy for a 2-norm sensitivity.
+
+    Its norm is Gamma(dimension, scale), a sum of `dimension` exponentials; its direction is uniform on the sphere.
+    """
+
+    name = "gamma-norm"
+    norm = 2
+
+    @staticmethod
+    def event(noise_multiplier: float) -> DpEvent:
+        return PureDpEvent(1.0 / noise_multiplier)
+
+    def words_needed(self, dimension: int) -> int:
+        return 2 * dimension
+
+    def unit(self, dimension: int, words: WordArray) -> FloatArray:
+        radius = _exponential(words[:, :dimension]).sum(axis=1)
+        direction = _normal(words[:, dimension:])
+        length = np.sqrt(np.square(direction).sum(axis=1))
+        # A direction of exact zeros (probability 2^-54 in one dimension, less in more) must not become nan.
+        stretch: FloatArray = np.divide(radius, length, out=np.zeros_like(length), where=length > 0.0)
+        return direction * stretch[:, None]
+
+
+MECHANISMS: dict[str, type[Mechanism]] = {mechanism.name: mechanism for mechanism in (Gaussian, Laplace, GammaNorm)}
+
+
+def _normal(words: WordArray) -> FloatArray:
+    """Standard normals: the top bit is the sign, the other 63 pick a quantile (k + 1/2) / 2^64 of the lower half."""
+    lower = ndtri(((words & _MAGNITUDE).astype(np.float64) + 0.5) * 2.0**-64)
+    return np.copysign(lower, words.view(np.int64))
+
+
+def _exponential(words: WordArray) -> FloatArray:
+    """Standard exponentials from the lower 63 bits, -ln of a uniform (k + 1/2) / 2^63."""
+    uniform = ((words & _MAGNITUDE).astype(np.float64) + 0.5) * 2.0**-63
+    return np.abs(np.log(uniform))  # abs, because -ln 1 is -0.0

@@ -1,0 +1,88 @@
+"""Where the noise gets its bits.
+
+A source of randomness hands out 64-bit words, and a mechanism turns words into noise by a fixed formula with a fixed
+number of words per number. So the words of one agent in one round can be asked for directly, by name, without
+generating anybody else's: a batch of n agents gets what n batches of one would get, bit for bit.
+
+Two sources. `Seeded` is for simulations: everybody who knows the seed can subtract the noise. `System` is for real
+releases: the operating system's cryptographic generator, which is never seeded and cannot be repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+WordArray = NDArray[np.uint64]
+
+_BLOCK = 4
+"""Words that Philox makes from one value of its counter."""
+
+
+class Randomness(Protocol):
+    """Hands out words for the rows of a batch; row b belongs to agent `agents[b]` in repetition `runs[b]`."""
+
+    @property
+    def simulated(self) -> bool:
+        """True if the words can be repeated, so that noise made of them protects nobody."""
+
+    def words(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
+        """`count` words for each row, as an array (len(agents), count)."""
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """Repeatable words, keyed by (seed, run, agent, round, purpose, count).
+
+    The counter-based generator Philox can start anywhere in its stream. Run, round, purpose and count are hashed into
+    its key; agent i starts at counter i * ceil(count / 4), so neighbouring agents lie side by side in one stream and
+    an ordinary batch costs one call per run. The count is part of the key because it sets the stride: otherwise two
+    requests of different size under one purpose would overlap.
+    """
+
+    seed: int
+    simulated: ClassVar[bool] = True
+
+    def words(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
+        runs, agents = np.asarray(runs), np.asarray(agents)
+        blocks = -(-count // _BLOCK)
+        words = np.empty((len(agents), count), dtype=np.uint64)
+        breaks = np.flatnonzero((np.diff(runs) != 0) | (np.diff(agents) != 1)) + 1
+        edges = [0, *breaks.tolist(), len(agents)]
+        for start, stop in itertools.pairwise(edges):
+            if start == stop:
+                continue
+            key = _key(self.seed, int(runs[start]), round, purpose, count)
+            stream = np.random.Philox(key=key, counter=int(agents[start]) * blocks)
+            raw = stream.random_raw((stop - start) * blocks * _BLOCK)
+            words[start:stop] = raw.reshape(stop - start, blocks * _BLOCK)[:, :count]
+        return words
+
+
+@dataclass(frozen=True)
+class System:
+    """Fresh words from the operating system; the names of the rows are ignored and nothing can be repeated."""
+
+    simulated: ClassVar[bool] = False
+
+    def words(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
+        shape = (len(agents), count)
+        # A copy, because an array over an immutable bytes object is read-only.
+        return np.frombuffer(os.urandom(8 * shape[0] * shape[1]), dtype=np.uint64).reshape(shape).copy()
+
+
+def generator(seed: int, purpose: str) -> np.random.Generator:
+    """An ordinary NumPy generator for what is no release: splitting data, drawing a simulated problem."""
+    return np.random.Generator(np.random.Philox(key=_key(seed, purpose)))
+
+
+def _key(*names: int | str) -> int:
+    """A 128-bit Philox key. `repr` of the tuple keeps 1 and "1", and ("a", "b") and ("ab",), apart."""
+    return int.from_bytes(hashlib.blake2b(repr(names).encode(), digest_size=16).digest(), "little")

@@ -1,0 +1,1 @@
+"""What is minimised: records over agents, losses, penalties, sets."""

@@ -1,0 +1,42 @@
+"""Small dense algebra over a batch of agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from dpadmm.problems.compiled import compiled
+
+
+@compiled(parallel=True)
+def add_chunks(parts: Any, first: Any, out: Any) -> None:
+    """out[i] = sum of parts[first[i]:first[i+1]], in order."""
+    for i in prange(out.shape[0]):
+        total = parts[first[i]].copy()
+        for c in range(first[i] + 1, first[i + 1]):
+            total += parts[c]
+        out[i] = total
+
+
+@compiled(parallel=True)
+def matrix_times_vector(matrices: Any, rows: Any, vectors: Any) -> Any:
+    """The product of matrix rows[k] with vector k, for each k."""
+    out = np.empty_like(vectors)
+    for k in prange(rows.size):
+        for i in range(vectors.shape[1]):
+            total = 0.0
+            for j in range(vectors.shape[1]):
+                total += matrices[rows[k], i, j] * vectors[k, j]
+            out[k, i] = total
+    return out
+
+
+@compiled(parallel=True)
+def inverses(matrices: Any) -> Any:
+    """The inverse of each agent's matrix."""
+    out = np.empty_like(matrices)
+    for i in prange(matrices.shape[0]):
+        out[i] = np.linalg.inv(matrices[i])
+    return out

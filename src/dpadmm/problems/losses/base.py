@@ -1,0 +1,85 @@
+"""What a loss must say of itself: its sums over records, and the public constants the privacy lemmas need."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.shards import FloatArray, Shards
+
+
+class Loss(ABC):
+    """A loss l(a, b; x) of one record (features a, target b) and a model x, stored flat.
+
+    The constants are suprema over *every* record with |a| <= norm_bound and every model; they never look at data.
+    """
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+    task: ClassVar[str]  # "binary", "multiclass" or "regression"
+    twice_differentiable: ClassVar[bool] = True
+    convex: ClassVar[bool] = True
+
+    def outputs(self, classes: int) -> int:
+        """Columns of the model matrix; the model has width * outputs numbers."""
+        return 1
+
+    @abstractmethod
+    def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:
+        """Targets as the kernels want them; an `InputError` for what is not a target of this loss."""
+
+    @abstractmethod
+    def gradient_bound(self, norm_bound: float) -> float:
+        """G: no record's gradient is longer."""
+
+    @abstractmethod
+    def curvature_bound(self, norm_bound: float) -> float | None:
+        """No record's Hessian has a larger norm; None for a loss that has kinks."""
+
+    def sensitivity(self, norm_bound: float, relation: Relation) -> float:
+        """How far one record can move the *sum* of gradients: 2G when it is replaced, G when its loss is zeroed."""
+        bound = self.gradient_bound(norm_bound)
+        return 2.0 * bound if relation is Relation.REPLACE else bound
+
+    @abstractmethod
+    def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        """weights[i] * sum over agent i's records of the loss at x[i]."""
+
+    @abstractmethod
+    def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        """Its gradient, one row per agent."""
+
+    @abstractmethod
+    def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        """Its second derivative, one matrix per agent."""
+
+    @abstractmethod
+    def predictions(self, features: Any, models: FloatArray) -> NDArray[Any]:
+        """What each model (rows) says of each record (columns): class numbers, or values."""
+
+    def predict(self, features: Any, model: FloatArray) -> NDArray[Any]:
+        """What one model says of each record."""
+        return np.asarray(self.predictions(features, model[None, :])[0])
+
+    def errors(self, features: Any, targets: NDArray[Any], models: FloatArray) -> FloatArray:
+        """Share of wrong classes, or root mean squared error, of each model; `targets` as in the data set."""
+        predicted = self.predictions(features, models)
+        if self.task == "regression":
+            return np.sqrt(np.mean((predicted - targets) ** 2, axis=1))
+        return np.mean(predicted != targets, axis=1)
+
+
+def class_numbers(loss: str, targets: NDArray[Any], classes: int) -> NDArray[np.int64]:
+    """Class numbers 0..classes-1, or an error that names the first target that is none."""
+    wrong = ~np.isin(targets, np.arange(classes))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(
+            f"loss {loss!r}: target {targets[row]!r} in row {row} is not one of the classes 0..{classes - 1}."
+        )
+    return targets.astype(np.int64)

@@ -1,0 +1,51 @@
+"""Binary logistic loss ln(1 + exp(-b <a, x>)), b = -1 or +1 (spec section 1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from dpadmm.problems.compiled import implements
+from dpadmm.problems.kernels import scalars
+from dpadmm.problems.losses.margin import MarginLoss, signs
+
+
+class LogisticTag(NamedTuple):
+    scale: float
+
+
+@implements(scalars.value, LogisticTag)
+def _value(loss: LogisticTag, margin: float, target: float) -> float:
+    m = target * margin
+    return math.log1p(math.exp(-abs(m))) + max(-m, 0.0)
+
+
+@implements(scalars.derivative, LogisticTag)
+def _derivative(loss: LogisticTag, margin: float, target: float) -> float:
+    return -target / (1.0 + math.exp(target * margin))
+
+
+@implements(scalars.curvature, LogisticTag)
+def _curvature(loss: LogisticTag, margin: float, target: float) -> float:
+    e = math.exp(-abs(margin))
+    return e / ((1.0 + e) * (1.0 + e))
+
+
+@dataclass(frozen=True)
+class Logistic(MarginLoss):
+    """Slope at most 1, second derivative at most 1/4."""
+
+    name = "logistic"
+    about = "binary logistic regression"
+    task = "binary"
+    bend_bound = 0.25
+
+    @property
+    def tag(self) -> LogisticTag:
+        return LogisticTag(1.0)
+
+    def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:
+        return signs(self.name, targets, classes)

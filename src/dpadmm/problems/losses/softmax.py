@@ -1,0 +1,57 @@
+"""Multiclass logistic loss -ln softmax_b(Xᵀa), with a model matrix X of width x classes (spec section 1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.errors import InputError
+from dpadmm.problems.kernels import softmax as kernels
+from dpadmm.problems.losses.base import Loss, class_numbers
+from dpadmm.problems.shards import FloatArray, Shards
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    """The gradient is a (p - e_b)ᵀ with |p - e_b| < sqrt(2); the Hessian's norm is at most |a|²/2."""
+
+    name = "softmax"
+    about = "multiclass logistic regression"
+    task = "multiclass"
+
+    def outputs(self, classes: int) -> int:
+        return classes
+
+    def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:
+        return class_numbers(self.name, targets, classes)
+
+    def gradient_bound(self, norm_bound: float) -> float:
+        return math.sqrt(2.0) * norm_bound
+
+    def curvature_bound(self, norm_bound: float) -> float:
+        return norm_bound**2 / 2.0
+
+    def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        kernel = kernels.sparse_values if shards.sparse else kernels.values
+        return shards.reduce(kernel, x.shape[1] // shards.width, weights, x, (1,))[:, 0]
+
+    def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        kernel = kernels.sparse_gradient if shards.sparse else kernels.gradient
+        return shards.reduce(kernel, x.shape[1] // shards.width, weights, x, (x.shape[1],))
+
+    def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        if shards.sparse:
+            raise InputError(
+                "loss 'softmax' has no Hessian over sparse rows; make them dense or use a gradient method."
+            )
+        return shards.reduce(kernels.hessian, x.shape[1] // shards.width, weights, x, (x.shape[1], x.shape[1]))
+
+    def predictions(self, features: Any, models: FloatArray) -> NDArray[Any]:
+        width = features.shape[1]
+        columns = models.reshape(len(models), width, -1).transpose(1, 0, 2).reshape(width, -1)
+        scores = (features @ columns).reshape(features.shape[0], len(models), -1)
+        return np.asarray(scores.argmax(axis=2).T)

@@ -1,0 +1,71 @@
+"""Squared loss (<a, x> - b)²/2 with each residual's pull clipped at a public bound c.
+
+A plain square has no gradient bound, hence no sensitivity. Clipping the residual in the gradient is the same as
+minimising Huber's loss: quadratic up to c, straight beyond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.errors import InputError
+from dpadmm.problems.compiled import implements
+from dpadmm.problems.kernels import scalars
+from dpadmm.problems.losses.margin import MarginLoss
+
+
+class SquaredTag(NamedTuple):
+    clip: float
+
+
+@implements(scalars.value, SquaredTag)
+def _value(loss: SquaredTag, margin: float, target: float) -> float:
+    gap = abs(margin - target)
+    c = loss.clip
+    return 0.5 * gap * gap if gap <= c else c * (gap - 0.5 * c)
+
+
+@implements(scalars.derivative, SquaredTag)
+def _derivative(loss: SquaredTag, margin: float, target: float) -> float:
+    return min(max(margin - target, -loss.clip), loss.clip)
+
+
+@implements(scalars.curvature, SquaredTag)
+def _curvature(loss: SquaredTag, margin: float, target: float) -> float:
+    return 1.0 if abs(margin - target) <= loss.clip else 0.0
+
+
+@dataclass(frozen=True)
+class ClippedSquared(MarginLoss):
+    """Slope at most the clip, second derivative at most 1."""
+
+    clip: float = 1.0
+
+    name = "squared"
+    about = "least squares with residuals clipped at a public bound (default 1)"
+    task = "regression"
+    twice_differentiable = False  # the second derivative jumps where clipping begins
+    bend_bound = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.clip > 0:
+            raise InputError(f"loss 'squared': clip {self.clip!r} must be positive.")
+
+    @property
+    def slope_bound(self) -> float:  # type: ignore[override]
+        return self.clip
+
+    @property
+    def tag(self) -> SquaredTag:
+        return SquaredTag(float(self.clip))
+
+    def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:
+        values = np.asarray(targets, dtype=np.float64)
+        if not np.isfinite(values).all():
+            row = int(np.argmin(np.isfinite(values)))
+            raise InputError(f"loss 'squared': target {targets[row]!r} in row {row} is not a finite number.")
+        return values

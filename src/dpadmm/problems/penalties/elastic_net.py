@@ -1,0 +1,63 @@
+"""Elastic net: ratio * |x|_1 + (1 - ratio) * |x|²/2. The l1 and l2 penalties are its two ends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.problems.penalties.base import Penalty
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True)
+class ElasticNet(Penalty):
+    """Ratio 1 is l1, ratio 0 is l2."""
+
+    ratio: float = 0.5
+
+    name = "elastic-net"
+    about = "ratio * |x|_1 + (1 - ratio) * |x|²/2 (default ratio 0.5)"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.ratio <= 1.0:
+            raise InputError(f"penalty 'elastic-net': ratio {self.ratio!r} must lie in [0, 1].")
+
+    @property
+    def strong_convexity(self) -> float:  # type: ignore[override]
+        return 1.0 - self.ratio
+
+    @property
+    def curvature(self) -> float | None:
+        return None if self.ratio > 0.0 else 1.0
+
+    def value(self, x: FloatArray) -> FloatArray:
+        return self.ratio * np.abs(x).sum(axis=-1) + (1.0 - self.ratio) * 0.5 * (x * x).sum(axis=-1)
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        return self.ratio * np.sign(x) + (1.0 - self.ratio) * x
+
+    def prox(self, x: FloatArray, step: FloatArray | float) -> FloatArray:
+        shrunk = np.sign(x) * np.maximum(np.abs(x) - step * self.ratio, 0.0)
+        return shrunk / (1.0 + step * (1.0 - self.ratio))
+
+    def gradient_bound(self, dimension: int, radius: float) -> float:
+        return self.ratio * math.sqrt(dimension) + (1.0 - self.ratio) * radius
+
+
+@dataclass(frozen=True)
+class L1(ElasticNet):
+    ratio: float = 1.0
+
+    name = "l1"
+    about = "sum of absolute values: few non-zero coefficients"
+
+
+@dataclass(frozen=True)
+class L2(ElasticNet):
+    ratio: float = 0.0
+
+    name = "l2"
+    about = "half the squared length: small coefficients"

@@ -1,0 +1,29 @@
+"""No penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.problems.penalties.base import Penalty
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True)
+class NoPenalty(Penalty):
+    name = "none"
+    about = "no penalty"
+    curvature = 0.0
+
+    def value(self, x: FloatArray) -> FloatArray:
+        return np.zeros(x.shape[:-1])
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        return np.zeros_like(x)
+
+    def prox(self, x: FloatArray, step: FloatArray | float) -> FloatArray:
+        return x
+
+    def gradient_bound(self, dimension: int, radius: float) -> float:
+        return 0.0

@@ -1,0 +1,47 @@
+"""What is minimised: the sum over agents of f_i(x) = weight_i * (its losses) + strength * R(x), over x in a set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.problems.losses import Logistic, Loss
+from dpadmm.problems.penalties import NoPenalty, Penalty
+from dpadmm.problems.sets import ConvexSet, Whole
+from dpadmm.problems.shards import FloatArray, IntArray, Shards
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A loss, a penalty with its strength at every agent (the papers' lambda / n), and a set."""
+
+    loss: Loss = field(default_factory=Logistic)
+    penalty: Penalty = field(default_factory=NoPenalty)
+    strength: float = 0.0
+    domain: ConvexSet = field(default_factory=Whole)
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.strength) and self.strength >= 0):
+            raise InputError(f"penalty strength {self.strength!r}: must be zero or a positive number.")
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the whole objective has a Lipschitz gradient."""
+        kink = self.penalty.curvature is None and self.strength > 0
+        return not kink and self.loss.curvature_bound(1.0) is not None
+
+    @property
+    def strong_convexity(self) -> float:
+        """mu_r: what the penalty alone guarantees."""
+        return self.strength * self.penalty.strong_convexity
+
+    def weights(self, counts: IntArray) -> FloatArray:
+        """The weight of one record: every agent's loss is the mean over its records, 1/m_i."""
+        return 1.0 / counts
+
+    def objective(self, shards: Shards, x: FloatArray) -> FloatArray:
+        """f_i(x_i) for each agent."""
+        data = self.loss.values(shards, x, self.weights(shards.counts))
+        return data + self.strength * self.penalty.value(x)

@@ -1,0 +1,219 @@
+"""What is to be run, written down: a spec file says it, flags override it, and a run saves what it came to.
+
+`RunSpec` holds the terms all parties agree on; with public facts about the data it resolves to a plan. `DataSpec` and
+`SimulationSpec` say where the records come from and how often to repeat, which only simulations need.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from dpadmm.admm.algorithm import Algorithm, Plan
+from dpadmm.admm.noise import Multiplier, PaperNoise, Request, TotalBudget
+from dpadmm.admm.schedules import SCHEDULES
+from dpadmm.admm.setting import Setting
+from dpadmm.errors import InputError, unknown
+from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.losses import LOSSES
+from dpadmm.problems.naming import build
+from dpadmm.problems.penalties import PENALTIES
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.sets import SETS
+from dpadmm.problems.shards import IntArray
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """The terms of a run. None means: the recipe's own."""
+
+    algorithm: str = "dp-admm"
+    loss: str = "logistic"
+    penalty: str = "l2"
+    strength: float = 1e-6
+    set: str = "whole"
+    rounds: int = 100
+    epsilon: float | None = None
+    delta: float | None = None
+    relation: str = "replace"
+    paper_noise: bool = False  # epsilon and delta are those of every round, as in the papers
+    noise_multiplier: float | None = None
+    norm_bound: float = 1.0
+    intercept: bool = False
+    rho: float = 0.1
+    radius: float = 100.0
+    schedule: str | None = None
+    mechanism: str | None = None
+    tolerance: float | None = None
+    extra_curvature: float | None = None
+
+    def recipe(self) -> Algorithm:
+        """The algorithm, with this spec's changes to its parts."""
+        if self.algorithm not in ALGORITHMS:
+            raise unknown("algorithm", self.algorithm, ALGORITHMS)
+        changes: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("mechanism", "tolerance", "extra_curvature")
+            if getattr(self, name) is not None
+        }
+        if self.schedule is not None:
+            changes["schedule"] = build("schedule", SCHEDULES, self.schedule)
+        return ALGORITHMS[self.algorithm].tuned(**changes)
+
+    def problem(self) -> Problem:
+        return Problem(
+            loss=build("loss", LOSSES, self.loss),
+            penalty=build("penalty", PENALTIES, self.penalty),
+            strength=self.strength,
+            domain=build("set", SETS, self.set),
+        )
+
+    def request(self) -> Request:
+        """The noise asked for; a private recipe must be given a budget, a multiplier, or the papers' per-round one."""
+        if not self.recipe().private:
+            if self.epsilon is not None:
+                raise InputError(
+                    f"algorithm {self.algorithm!r} is not private, so epsilon {self.epsilon:g} means nothing to it; "
+                    f"leave the budget out, or choose a private algorithm such as 'dp-admm'."
+                )
+            return Multiplier(0.0)
+        if self.noise_multiplier is not None:
+            if self.epsilon is not None:
+                raise InputError("give a noise multiplier or an epsilon, not both: each follows from the other.")
+            return Multiplier(self.noise_multiplier)
+        if self.epsilon is None:
+            raise InputError(
+                f"algorithm {self.algorithm!r} is private: give a total budget (epsilon, and delta unless the noise is "
+                f"pure), or a noise multiplier."
+            )
+        budget = Budget(self.epsilon, self.delta or 0.0)
+        return PaperNoise(budget) if self.paper_noise else TotalBudget((budget,))
+
+    def plan(self, counts: IntArray, width: int, classes: int, norm_bound: float) -> Plan:
+        """Every number of the run, from this spec and public facts: records per agent, columns, classes, row bound."""
+        problem = self.problem()
+        setting = Setting(
+            problem=problem,
+            counts=counts,
+            dimension=width * problem.loss.outputs(classes),
+            norm_bound=norm_bound,
+            relation=Relation.parse(self.relation),
+            rounds=self.rounds,
+            rho=self.rho,
+            radius=self.radius,
+        )
+        recipe, request = self.recipe(), self.request()
+        recipe.check(setting)
+        return recipe.plan(setting, request)
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Where the records of a simulation come from, and who owns them."""
+
+    source: str = "adult"
+    target: str | None = None
+    owner: str | None = None
+    agents: int = 100
+    split: str = "random"
+    test: float | None = None  # a count, or a share below 1; None: 5,222 of Adult, a fifth of anything else
+    scaling: str = "public"
+    task: str = "classification"
+    columns: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class SimulationSpec:
+    """How a simulation is seeded and repeated. Real releases have no seed."""
+
+    seed: int = 0
+    repeats: int = 1
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A whole simulation, as a spec file says it: tables [run], [data] and [simulation]."""
+
+    run: RunSpec = field(default_factory=RunSpec)
+    data: DataSpec = field(default_factory=DataSpec)
+    simulation: SimulationSpec = field(default_factory=SimulationSpec)
+
+    def changed(self, where: str = "the arguments", **values: Any) -> Experiment:
+        """With these values, each by the name of its field; None leaves a field as it is."""
+        result = self
+        for name, value in values.items():
+            if value is None:
+                continue
+            table = next((t for t in _TABLES if name in _fields(t)), None)
+            if table is None:
+                raise unknown(f"key in {where}", name, [key for t in _TABLES for key in _fields(t)])
+            part = getattr(result, table)
+            result = replace(result, **{table: replace(part, **{name: _typed(part, name, value, where)})})
+        return result
+
+    def dumps(self) -> str:
+        """As a spec file; what is left to the recipe is left out."""
+        tables = {table: {k: v for k, v in asdict(getattr(self, table)).items() if v is not None} for table in _TABLES}
+        return tomli_w.dumps(tables)
+
+
+_TABLES = {"run": RunSpec, "data": DataSpec, "simulation": SimulationSpec}
+
+
+def loads(text: str, where: str = "the spec") -> Experiment:
+    """An experiment from the text of a spec file."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{where} is not TOML: {error}") from None
+    result = Experiment()
+    for table, values in tables.items():
+        if table not in _TABLES:
+            raise unknown(f"table in {where}", table, _TABLES)
+        if not isinstance(values, Mapping):
+            raise InputError(f"{where}: {table} must be a table, [{table}], with keys below it.")
+        for name, value in values.items():
+            if name not in _fields(table):
+                raise unknown(f"key in [{table}] of {where}", name, _fields(table))
+            result = result.changed(where, **{name: value})
+    return result
+
+
+def read(path: Path) -> Experiment:
+    """An experiment from a spec file."""
+    try:
+        return loads(path.read_text(), where=str(path))
+    except OSError as error:
+        raise InputError(f"spec file {str(path)!r} cannot be read: {error.strerror}.") from None
+
+
+def _fields(table: str) -> list[str]:
+    return [entry.name for entry in fields(_TABLES[table])]
+
+
+def _typed(part: Any, name: str, value: Any, where: str) -> Any:
+    """The value in its field's type; a whole number where a fraction is expected is fine, a text is not."""
+    kind = str(next(entry.type for entry in fields(part) if entry.name == name))
+    if "tuple" in kind:
+        return tuple(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind.startswith("float") and number:
+        if math.isnan(value):
+            raise InputError(f"{where}: {name} is not a number.")
+        return float(value)
+    if kind.startswith("int") and number and float(value).is_integer():
+        return int(value)
+    if kind.startswith("bool") and isinstance(value, bool):
+        return value
+    if kind.startswith("str") and isinstance(value, str):
+        return value
+    expected = {"float": "a number", "int": "a whole number", "bool": "true or false"}.get(kind.split()[0], "a text")
+    raise InputError(f"{where}: {name} = {value!r} must be {expected}.")

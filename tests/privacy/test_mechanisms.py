@@ -1,0 +1,107 @@
+"""Each mechanism draws its distribution, row by row, and names the event that goes with it."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, PureDpEvent
+from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, Mechanism
+from dpadmm.privacy.randomness import Seeded
+
+
+def words(rows: int, count: int, seed: int = 5) -> np.ndarray:
+    return Seeded(seed).words(np.zeros(rows, dtype=np.int64), np.arange(rows), 0, "test", count)
+
+
+def drawn(mechanism: Mechanism, scale: float, rows: int, dimension: int) -> np.ndarray:
+    count = mechanism.words_needed(dimension)
+    return mechanism.draw(np.full(rows, scale), dimension, words(rows, count))
+
+
+@pytest.mark.parametrize(("kind", "law"), [(Gaussian, stats.norm(scale=2.5)), (Laplace, stats.laplace(scale=2.5))])
+def test_marginals(kind: type[Mechanism], law: stats.rv_continuous) -> None:
+    noise = drawn(kind(np.ones(1)), 2.5, 2000, 20)
+    assert stats.kstest(noise.ravel(), law.cdf).pvalue > 0.01
+    # Neighbouring coordinates share no bits.
+    assert abs(np.corrcoef(noise[:, 0], noise[:, 1])[0, 1]) < 0.08
+    assert abs(np.corrcoef(np.abs(noise[:, 0]), np.abs(noise[:, 1]))[0, 1]) < 0.08
+
+
+def test_gamma_norm_f13() -> None:
+    d, scale, rows = 6, 0.4, 40000
+    noise = drawn(GammaNorm(np.ones(1)), scale, rows, d)
+    length = np.linalg.norm(noise, axis=1)
+    assert stats.kstest(length, stats.gamma(d, scale=scale).cdf).pvalue > 0.01
+    assert length.mean() == pytest.approx(d * scale, rel=0.01)
+    assert length.var() == pytest.approx(d * scale**2, rel=0.03)
+    # A coordinate of a uniform direction: (1 + c) / 2 is Beta((d-1)/2, (d-1)/2); and it tells nothing of the length.
+    direction = noise / length[:, None]
+    beta = stats.beta((d - 1) / 2, (d - 1) / 2)
+    for coordinate in range(d):
+        assert stats.kstest((1 + direction[:, coordinate]) / 2, beta.cdf).pvalue > 0.001
+    np.testing.assert_allclose(np.cov(direction.T), np.eye(d) / d, atol=0.005)
+    assert abs(np.corrcoef(direction[:, 0], length)[0, 1]) < 0.02
+
+
+def test_gamma_norm_in_one_dimension_is_laplace() -> None:
+    noise = drawn(GammaNorm(np.ones(1)), 3.0, 20000, 1)
+    assert stats.kstest(noise.ravel(), stats.laplace(scale=3.0).cdf).pvalue > 0.01
+
+
+@pytest.mark.parametrize("kind", MECHANISMS.values(), ids=MECHANISMS)
+def test_extreme_words_give_finite_symmetric_noise(kind: type[Mechanism]) -> None:
+    top = 2**63
+    low = np.array([[0, 0, top - 1, top - 1]], dtype=np.uint64)
+    noise = kind(np.ones(1)).unit(2, low[:, : kind(np.ones(1)).words_needed(2)])
+    mirrored = kind(np.ones(1)).unit(2, (low | np.uint64(top))[:, : kind(np.ones(1)).words_needed(2)])
+    assert np.all(np.isfinite(noise))
+    np.testing.assert_array_equal(noise, -mirrored)
+
+
+@pytest.mark.parametrize("kind", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("dimension", [1, 7, 104])
+def test_a_batch_equals_batches_of_one_and_any_selection(kind: type[Mechanism], dimension: int) -> None:
+    rows = 33
+    random = np.random.default_rng(0)
+    mechanism = kind(random.uniform(0.5, 2.0, rows))
+    value, sensitivity = random.normal(size=(rows, dimension)), random.uniform(0.1, 1.0, rows)
+    bits = words(rows, mechanism.words_needed(dimension))
+    full = mechanism.add(value, sensitivity, bits)
+    for selection in [*(np.array([i]) for i in range(rows)), np.array([5, 2, 30]), np.arange(4, 21)]:
+        part = mechanism.take(selection).add(value[selection], sensitivity[selection], bits[selection])
+        np.testing.assert_array_equal(part.view(np.uint64), full[selection].view(np.uint64))
+
+
+@pytest.mark.parametrize("kind", MECHANISMS.values(), ids=MECHANISMS)
+def test_scale_is_multiplier_times_sensitivity_and_zero_is_bit_for_bit(kind: type[Mechanism]) -> None:
+    mechanism = kind(np.array([0.0, 2.0, 2.0, 1.0]))
+    sensitivity = np.array([1.0, 0.0, 3.0, 6.0])
+    value = np.array([[-0.0, np.nan], [-0.0, 1e-320], [0.0, 0.0], [0.0, 0.0]])
+    bits = words(4, mechanism.words_needed(2))
+    bits[3] = bits[2]
+    noisy = mechanism.add(value, sensitivity, bits)
+    np.testing.assert_array_equal(noisy[:2].view(np.uint64), value[:2].view(np.uint64))
+    assert np.all(noisy[2] != 0.0)
+    np.testing.assert_array_equal(noisy[2], noisy[3])
+    np.testing.assert_allclose(noisy[2], 6.0 * mechanism.unit(2, bits)[2], rtol=1e-15)
+
+
+def test_events_and_norms() -> None:
+    multipliers = np.array([2.0, 0.0, 2.0])
+    expected = {
+        "gaussian": (GaussianDpEvent(2.0), 2),
+        "laplace": (LaplaceDpEvent(2.0), 1),
+        "gamma-norm": (PureDpEvent(0.5), 2),
+    }
+    assert set(expected) == set(MECHANISMS)
+    for name, (event, norm) in expected.items():
+        mechanism = MECHANISMS[name](multipliers)
+        assert mechanism.events() == (event, NonPrivateDpEvent(), event)
+        assert mechanism.norm == norm
+
+
+@pytest.mark.parametrize("bad", [[-1.0], [np.nan], [np.inf], 3.0])
+def test_bad_multipliers_are_refused(bad: object) -> None:
+    with pytest.raises(InputError, match="gaussian mechanism"):
+        Gaussian(np.array(bad))
