@@ -1,1 +1,83 @@
-"""Differentially private distributed learning and optimisation by ADMM."""
+"""Differentially private distributed learning and optimisation by ADMM.
+
+    import dpadmm
+    result = dpadmm.train(source="adult", agents=100, algorithm="dp-admm", rounds=100, epsilon=1.0, delta=1e-5)
+    print(result.guarantee, result.test_error)
+
+Names are loaded when they are first used, so that importing the package stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpadmm.engine.experiment import prepare, train
+    from dpadmm.engine.result import Result
+    from dpadmm.errors import ConvergenceError, InputError
+    from dpadmm.papers import ALGORITHMS
+    from dpadmm.privacy.accounting import Account, Accounts, Guarantee
+    from dpadmm.privacy.calibration import Budget
+    from dpadmm.privacy.relations import Relation
+    from dpadmm.problems.losses import LOSSES
+    from dpadmm.problems.penalties import PENALTIES
+    from dpadmm.problems.problem import Problem
+    from dpadmm.problems.sets import SETS
+    from dpadmm.problems.shards import Shards, gather
+    from dpadmm.spec import Experiment
+
+__version__ = version("dpadmm")
+
+_HOMES = {
+    "ALGORITHMS": "dpadmm.papers",
+    "LOSSES": "dpadmm.problems.losses",
+    "PENALTIES": "dpadmm.problems.penalties",
+    "SETS": "dpadmm.problems.sets",
+    "Account": "dpadmm.privacy.accounting",
+    "Accounts": "dpadmm.privacy.accounting",
+    "Budget": "dpadmm.privacy.calibration",
+    "ConvergenceError": "dpadmm.errors",
+    "Experiment": "dpadmm.spec",
+    "Guarantee": "dpadmm.privacy.accounting",
+    "InputError": "dpadmm.errors",
+    "Problem": "dpadmm.problems.problem",
+    "Relation": "dpadmm.privacy.relations",
+    "Result": "dpadmm.engine.result",
+    "Shards": "dpadmm.problems.shards",
+    "gather": "dpadmm.problems.shards",
+    "prepare": "dpadmm.engine.experiment",
+    "train": "dpadmm.engine.experiment",
+}
+
+__all__ = [
+    "ALGORITHMS",
+    "LOSSES",
+    "PENALTIES",
+    "SETS",
+    "Account",
+    "Accounts",
+    "Budget",
+    "ConvergenceError",
+    "Experiment",
+    "Guarantee",
+    "InputError",
+    "Problem",
+    "Relation",
+    "Result",
+    "Shards",
+    "gather",
+    "prepare",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dpadmm' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -23,6 +23,7 @@ from dpadmm.engine.observer import Observer, account
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims import Claim
+from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import Seeded, generator
 from dpadmm.problems.naming import build
 from dpadmm.problems.shards import Shards, gather
@@ -182,7 +183,7 @@ def _groups(prepared: Prepared) -> list[range]:
 
 
 def _result(prepared: Prepared, parts: list[tuple[State, History]], seconds: float) -> Result:
-    plan, run = prepared.plan, prepared.experiment.run
+    plan = prepared.plan
     history = parts[0][1]
     for _, other in parts[1:]:
         history = history.beside(other)
@@ -190,9 +191,6 @@ def _result(prepared: Prepared, parts: list[tuple[State, History]], seconds: flo
     if prepared.delta is not None:
         cohort = Cohort.of(plan, prepared.shards, [0], Seeded(0))
         guarantee = account(cohort, plan.setting.rounds).worst(prepared.delta)
-    claimed = None
-    if isinstance(run.request(), PaperNoise) and run.epsilon is not None and run.delta:
-        claimed = Claim(plan.algorithm.name, run.epsilon, run.delta, run.rounds).total
     return Result(
         experiment=prepared.experiment,
         dataset=prepared.dataset,
@@ -201,11 +199,21 @@ def _result(prepared: Prepared, parts: list[tuple[State, History]], seconds: flo
         models=np.concatenate([state.common for state, _ in parts]),
         mean_models=np.concatenate([state.mean_common for state, _ in parts]),
         guarantee=guarantee,
-        claimed=claimed,
+        claimed=_claimed(prepared),
         clipped=prepared.shards.clipped,
         seconds=seconds,
         warnings=prepared.warnings,
     )
+
+
+def _claimed(prepared: Prepared) -> float | None:
+    """What the papers would say their per-round noise costs in all: their formula for Gaussian noise, else a sum."""
+    run = prepared.experiment.run
+    if not isinstance(run.request(), PaperNoise) or run.epsilon is None:
+        return None
+    if run.delta and isinstance(prepared.plan.noise[0].mechanism, Gaussian):
+        return Claim(run.algorithm, run.epsilon, run.delta, run.rounds).total
+    return run.rounds * run.epsilon
 
 
 def _warnings(plan: Plan, dataset: Dataset, experiment: Experiment) -> list[str]:

@@ -1,0 +1,50 @@
+"""What noise costs: 100 x 104 normals, keyed and repeatable or from the operating system, against plain NumPy.
+
+python benchmarks/noise.py --json
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Laplace
+from dpadmm.privacy.randomness import Seeded, System
+from timing import arguments, best, show
+
+AGENTS, DIMENSION = 100, 104
+
+
+def main() -> None:
+    given = arguments(__doc__ or "", repeats=200)
+    numpy_stream = np.random.Generator(np.random.PCG64(0))
+    runs, agents = np.zeros(AGENTS, dtype=np.int64), np.arange(AGENTS)
+    value, unit = np.zeros((AGENTS, DIMENSION)), np.ones(AGENTS)
+
+    def add(kind, source):
+        mechanism = kind(unit)
+        count = mechanism.words_needed(DIMENSION)
+        return lambda: mechanism.add(value, unit, source.words(runs, agents, 1, "benchmark", count))
+
+    times = best(
+        {
+            "numpy": lambda: value + numpy_stream.standard_normal((AGENTS, DIMENSION)),
+            "gaussian_seeded": add(Gaussian, Seeded(0)),
+            "gaussian_system": add(Gaussian, System()),
+            "laplace_system": add(Laplace, System()),
+            "gamma_norm_system": add(GammaNorm, System()),
+        },
+        given.repeats,
+    )
+    show(
+        {
+            "seeded_ratio": times["gaussian_seeded"] / times["numpy"],
+            "system_ratio": times["gaussian_system"] / times["numpy"],
+            "numbers": AGENTS * DIMENSION,
+            **{f"{name}_milliseconds": value for name, value in times.items()},
+        },
+        given.json,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""Solvers answer what they promise, alike for any batch, and move no further than their gain allows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+
+from dpadmm.admm.solvers import SOLVERS, Exact, GradientAnswer, Linearised
+from dpadmm.admm.solvers import proximal as proximal_module
+from dpadmm.admm.subproblem import Subproblem
+from dpadmm.errors import ConvergenceError
+from dpadmm.problems.losses import LOSSES, Logistic, Softmax
+from dpadmm.problems.penalties import L1, L2, PENALTIES, NoPenalty
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.sets import Box, Whole
+from dpadmm.problems.shards import gather
+
+TOLERANCE = 1e-10
+STEP = np.full((4, 1), 0.7)
+
+every_problem = pytest.mark.parametrize(
+    "problem",
+    [
+        pytest.param(Problem(loss(), penalty(), 0.05, domain), id=f"{name}-{kind}-{domain.name}")
+        for name, loss in LOSSES.items()
+        for kind, penalty in PENALTIES.items()
+        for domain in (Whole(), Box(0.4))
+    ],
+)
+
+
+def solve(solver, sub, memory=None, eta=STEP):
+    memory = solver.start(*sub.tilt.shape) if memory is None else memory
+    return solver.solve(sub, sub.loss_gradient, memory, eta[: sub.tilt.shape[0]])
+
+
+def distance_to_optimality(sub, x):
+    """Length of the shortest element of the objective's subdifferential over the set, coordinate by coordinate."""
+    penalty, strength = sub.problem.penalty, sub.problem.strength
+    kink = strength * getattr(penalty, "ratio", 0.0)
+    bend = strength * penalty.strong_convexity
+    smooth = sub.loss_gradient(x) + sub.tilt + sub.kappa * (x - sub.centre) + bend * x
+    low, high = smooth + kink * np.where(x > 0, 1.0, -1.0), smooth + kink * np.where(x < 0, -1.0, 1.0)
+    if isinstance(sub.problem.domain, Box):
+        bound = sub.problem.domain.bound
+        high = np.where(x >= bound, np.inf, high)  # the normal cone points outwards
+        low = np.where(x <= -bound, -np.inf, low)
+    shortest = np.clip(0.0, low, high)
+    return np.linalg.norm(shortest, axis=1)
+
+
+@every_problem
+def test_exact_reaches_its_tolerance(problem, simulated, subproblem, terms):
+    shards = simulated(problem.loss)
+    sub = subproblem(problem, shards)
+    Exact(TOLERANCE).check(terms(problem, shards))
+    answer, _ = solve(Exact(TOLERANCE), sub)
+    assert problem.domain.contains(answer, 0.0).all()
+    assert distance_to_optimality(sub, answer).max() <= TOLERANCE * (1 + 1e-3)
+    # The measure itself must notice: a nearby point of the set is not optimal.
+    nearby = problem.domain.project(answer + 1e-6)
+    assert distance_to_optimality(sub, nearby).max() > 1e-8
+
+
+@every_problem
+def test_exact_agrees_with_scipy(problem, simulated, subproblem):
+    if problem.penalty.curvature is None:
+        pytest.skip("scipy's L-BFGS-B takes no kinks; the optimality conditions are checked above")
+    sub = subproblem(problem, simulated(problem.loss))
+    answer, _ = solve(Exact(TOLERANCE), sub)
+    bound = getattr(problem.domain, "bound", None)
+    for agent in range(2):
+        one = sub.take([agent])
+
+        def objective(x, one=one):
+            value = one.problem.objective(one.shards, x[None])[0] + float(one.tilt[0] @ x)
+            return value + 0.5 * one.kappa[0, 0] * float(((x - one.centre[0]) ** 2).sum())
+
+        found = minimize(
+            objective,
+            np.zeros(answer.shape[1]),
+            jac=lambda x, one=one: one.gradient(x[None])[0],
+            method="L-BFGS-B",
+            bounds=None if bound is None else [(-bound, bound)] * answer.shape[1],
+            options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 5000},
+        )
+        np.testing.assert_allclose(answer[agent], found.x, atol=2e-6)
+
+
+@every_problem
+def test_a_warm_start_moves_the_answer_by_no_more_than_the_tolerance(problem, simulated, subproblem):
+    sub = subproblem(problem, simulated(problem.loss))
+    solver = Exact(TOLERANCE)
+    cold, _ = solve(solver, sub)
+    _, memory = solve(solver, subproblem(problem, sub.shards, seed=9, spread=4.0))
+    warm, _ = solve(solver, sub, memory)
+    reach = 2 * TOLERANCE / (sub.kappa[:, 0] + problem.strong_convexity)
+    assert (np.linalg.norm(warm - cold, axis=1) <= reach).all()
+
+
+def test_newton_is_used_where_there_is_a_hessian(simulated, subproblem):
+    def newton(problem, shards=None):
+        return Exact.by_newton(subproblem(problem, shards or simulated(problem.loss)))
+
+    assert newton(Problem(penalty=L2(), strength=0.1))
+    assert newton(Problem(penalty=L1(), strength=0.0))
+    assert newton(Problem(Softmax()))
+    assert not newton(Problem(penalty=L1(), strength=0.1))
+    assert not newton(Problem(domain=Box(1.0)))
+    assert not newton(Problem(LOSSES["squared"]()))
+    dense = simulated(Softmax())
+    sparse = replace(dense, features=csr_array(dense.features))
+    assert not newton(Problem(Softmax()), sparse)
+
+
+def test_proximal_over_sparse_softmax_agrees_with_newton_over_dense(simulated, subproblem):
+    dense = simulated(Softmax())
+    problem = Problem(Softmax(), L2(), 0.05)
+    by_newton, _ = solve(Exact(TOLERANCE), subproblem(problem, dense))
+    by_steps, _ = solve(Exact(TOLERANCE), subproblem(problem, replace(dense, features=csr_array(dense.features))))
+    np.testing.assert_allclose(by_steps, by_newton, atol=2 * TOLERANCE / 0.1)
+
+
+def test_newton_converges_from_far_away(simulated, subproblem):
+    """A full Newton step of the logistic loss overshoots from here; backtracking must save it."""
+    sub = subproblem(Problem(), simulated(), spread=1.0)
+    sub = replace(sub, kappa=np.full((4, 1), 1e-4), centre=np.zeros_like(sub.centre))
+    solver = Exact(TOLERANCE)
+    memory = replace(solver.start(*sub.tilt.shape), point=np.full(sub.tilt.shape, 200.0))
+    answer, _ = solve(solver, sub, memory)
+    assert distance_to_optimality(sub, answer).max() <= TOLERANCE * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("penalty", [L2(), L1()], ids=["l2", "l1"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_batch_of_n_is_n_batches_of_one_bit_for_bit(name, penalty, simulated, subproblem):
+    """Over rounds, with what each solver keeps: Newton's inverses, the previous release."""
+    solver = SOLVERS[name]()
+    problem = Problem(Logistic(), penalty, 0.05)
+    shards = simulated(agents=4, records=1500, width=5)  # the largest agent has more than one chunk
+    together = solver.start(4, 5)
+    apart = [solver.start(1, 5) for _ in range(4)]
+    for round in range(5):
+        sub = subproblem(problem, shards, seed=round)
+        sub = replace(sub, kappa=np.full((4, 1), 0.1))
+        answer, together = solve(solver, sub, together)
+        for i in range(4):
+            alone, apart[i] = solve(solver, sub.take([i]), apart[i])
+            np.testing.assert_array_equal(alone[0], answer[i])
+            for key, kept in apart[i].private.items():
+                np.testing.assert_array_equal(kept[0], together.private[key][i])
+
+
+def test_newton_keeps_its_inverses(simulated, subproblem):
+    solver = Exact()
+    sub = subproblem(Problem(penalty=L2(), strength=0.1), simulated())
+    _, memory = solve(solver, sub)
+    kept = memory.private["inverse"].copy()
+    _, after = solve(solver, sub.tilted(np.full(sub.tilt.shape, 1e-4)), memory)
+    np.testing.assert_array_equal(after.private["inverse"], kept)
+    assert memory.point is not after.point
+
+
+def test_exact_goes_on_from_its_private_answer_and_linearised_from_the_release():
+    answer, value = np.ones((2, 3)), np.full((2, 3), 7.0)
+    memory = Exact().start(2, 3)
+    memory = replace(memory, point=answer)
+    assert Exact().released(memory, value).point is answer
+    assert Linearised().released(memory, value).point is value
+
+
+@pytest.mark.parametrize("penalty", [NoPenalty(), L1(), L2()], ids=["none", "l1", "l2"])
+@pytest.mark.parametrize("domain", [Whole(), Box(0.1)], ids=["whole", "box"])
+def test_linearised_step_is_the_formula_of_the_paper(penalty, domain, simulated):
+    """Spec 3.4: x = (-g + y + rho z + u/eta) / (rho + 1/eta), then the nearest point of the set."""
+    problem = Problem(Logistic(), penalty, 0.3, domain)
+    shards = simulated()
+    rng = np.random.default_rng(1)
+    y, z, u = 0.1 * rng.standard_normal((3, 4, 3))
+    rho, eta = 0.1, np.array([[0.2], [0.5], [1.0], [4.0]])
+    sub = Subproblem(problem, shards, problem.weights(shards.counts), -y, np.full((4, 1), rho), z)
+    answer, memory = Linearised().solve(sub, sub.loss_gradient, replace(Linearised().start(4, 3), point=u), eta)
+    slope = {"none": 0.0 * u, "l1": np.sign(u), "l2": u}[penalty.name]
+    for i in range(4):
+        a = shards.features[shards.starts[i] : shards.stops[i]]
+        b = shards.targets[shards.starts[i] : shards.stops[i]]
+        g = -(a * (b / (1 + np.exp(b * (a @ u[i]))))[:, None]).mean(axis=0) + 0.3 * slope[i]
+        expected = (-g + y[i] + rho * z[i] + u[i] / eta[i]) / (rho + 1 / eta[i])
+        if domain.name == "box":
+            assert np.abs(expected).max() > domain.bound  # the projection has something to do
+            expected = np.clip(expected, -domain.bound, domain.bound)
+        np.testing.assert_allclose(answer[i], expected, atol=1e-14)
+    assert domain.contains(answer, 0.0).all()
+    assert memory.point is answer
+
+
+def test_gradient_answer_is_the_gradient_at_the_centre(simulated, subproblem):
+    sub = subproblem(Problem(penalty=L2(), strength=9.0), simulated())
+    answer, _ = solve(GradientAnswer(), sub)
+    np.testing.assert_array_equal(answer, sub.loss_gradient(sub.centre))
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_first_order_solver_sees_records_through_its_oracle_only(name, simulated, subproblem):
+    solver = SOLVERS[name]()
+    sub = subproblem(Problem(penalty=L2(), strength=0.1), simulated())
+    other = replace(sub, shards=simulated(seed=1))
+    memory = solver.start(*sub.tilt.shape)
+
+    def same(x):
+        return np.ones_like(x)
+
+    here, there = (solver.solve(s, same, memory, STEP)[0] for s in (sub, other))
+    assert solver.first_order == np.array_equal(here, there)
+
+
+def moved(solver, problem, rows, labels, others, other_labels, centre, point, kappa, eta):
+    """How far the answer of one agent moves when its last record is replaced by each of the others."""
+    count = len(others)
+    features = np.concatenate([np.concatenate([rows[:-1], other[None]]) for other in others])
+    targets = np.concatenate([np.concatenate([labels[:-1], [label]]) for label in other_labels])
+    owner = np.repeat(np.arange(count), len(rows))
+    shards = gather(features, targets, owner, norm_bound=1.0, names=[str(i) for i in range(count)])
+
+    def full(row):
+        return np.tile(row, (count, 1))
+
+    sub = Subproblem(
+        problem, shards, problem.weights(shards.counts), full(0.0 * centre), np.full((count, 1), kappa), full(centre)
+    )
+    memory = replace(solver.start(count, len(centre)), point=full(point))
+    answers, _ = solver.solve(sub, sub.loss_gradient, memory, np.full((count, 1), eta))
+    return np.linalg.norm(answers[:, None] - answers[None], axis=2)
+
+
+GAINS = pytest.mark.parametrize(
+    ("solver", "problem"),
+    [
+        pytest.param(solver, Problem(Logistic(), penalty, 0.2), id=f"{solver.name}-{penalty.name}")
+        for solver in (Exact(1e-6), Linearised())
+        for penalty in (L2(), L1())
+    ],
+)
+
+
+def allowed(solver, problem, terms, records, kappa, eta, dimension):
+    setting = terms(problem, [records], dimension=dimension)
+    gain = solver.gain(setting, np.array([kappa]), np.array([eta]))[0]
+    return gain * (setting.gradient_sensitivity[0] + 2 * solver.tolerance)
+
+
+@GAINS
+def test_no_sampled_neighbour_moves_the_answer_further_than_the_gain_allows(solver, problem, terms):
+    rng = np.random.default_rng(0)
+    unit = rng.standard_normal((130, 3))
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    kappa, eta = 0.1, 0.5
+    reach = 0.0
+    for spread in (0.0, 3.0, 30.0):
+        centre, point = spread * rng.standard_normal((2, 3))
+        labels = rng.choice([-1.0, 1.0], 130)
+        far = moved(solver, problem, unit[:5], labels[:5], unit[5:], labels[5:], centre, point, kappa, eta)
+        limit = allowed(solver, problem, terms, 5, kappa, eta, 3)
+        assert far.max() <= limit
+        reach = max(reach, far.max() / limit)
+    assert reach > 0.3
+
+
+@GAINS
+def test_an_adversarial_neighbour_comes_close_to_the_gain(solver, problem, terms):
+    """Two records at full slope in nearly opposite directions: both far on the wrong side of a long model."""
+    v = np.array([[0.02, np.sqrt(1 - 0.02**2)], [0.02, -np.sqrt(1 - 0.02**2)]])
+    centre = np.array([1e4, 50.0])
+    rows, labels = np.zeros((4, 2)), np.ones(4)
+    far = moved(solver, problem, rows, labels, v, [-1.0, -1.0], centre, centre, 0.1, 0.5)
+    limit = allowed(solver, problem, terms, 4, 0.1, 0.5, 2)
+    assert 0.995 * limit < far.max() <= limit
+
+
+@pytest.mark.parametrize("penalty", [L2(), L1()], ids=["newton", "proximal"])
+def test_an_impossible_tolerance_is_refused_by_the_name_of_an_agent(penalty, simulated, subproblem, monkeypatch):
+    monkeypatch.setattr(proximal_module, "ITERATIONS", 300)
+    sub = subproblem(Problem(Logistic(), penalty, 0.05), simulated())
+    with pytest.raises(ConvergenceError, match=r"agent 'owner [a-d]\d'.*above the tolerance 1.0e-30"):
+        solve(Exact(1e-30), sub)
