@@ -18,6 +18,10 @@ class ConvergenceError(RuntimeError):
     """A solver did not reach the accuracy its privacy lemma was promised; nothing was released."""
 
 
+class Refused(Exception):
+    """A data owner's no: the reason is for whoever asked, and nothing was spent or released."""
+
+
 def unknown(kind: str, name: str, choices: Iterable[str]) -> InputError:
     """The error for a name that is in no registry, with the nearest name that is."""
     known = sorted(choices)

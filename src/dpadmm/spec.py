@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
 from dpadmm.admm.algorithm import Algorithm, Plan
@@ -22,6 +23,7 @@ from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.mechanisms import Laplace
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES
 from dpadmm.problems.naming import build
@@ -54,6 +56,12 @@ class RunSpec:
     mechanism: str | None = None
     tolerance: float | None = None
     extra_curvature: float | None = None
+    evaluation_epsilon: float | None = None  # the part of epsilon set aside for one estimate of each owner's error
+
+    @property
+    def row_bound(self) -> float:
+        """How long a row can be, with the intercept's one."""
+        return math.hypot(self.norm_bound, 1.0) if self.intercept else self.norm_bound
 
     def recipe(self) -> Algorithm:
         """The algorithm, with this spec's changes to its parts."""
@@ -79,15 +87,19 @@ class RunSpec:
     def request(self) -> Request:
         """The noise asked for; a private recipe must be given a budget, a multiplier, or the papers' per-round one."""
         if not self.recipe().private:
-            if self.epsilon is not None:
+            for asked, value in (("epsilon", self.epsilon), ("noise multiplier", self.noise_multiplier or None)):
+                if value is None:
+                    continue
                 raise InputError(
-                    f"algorithm {self.algorithm!r} is not private, so epsilon {self.epsilon:g} means nothing to it; "
+                    f"algorithm {self.algorithm!r} is not private, so {asked} {value:g} means nothing to it; "
                     f"leave the budget out, or choose a private algorithm such as 'dp-admm'."
                 )
             return Multiplier(0.0)
         if self.noise_multiplier is not None:
             if self.epsilon is not None:
                 raise InputError("give a noise multiplier or an epsilon, not both: each follows from the other.")
+            if self.delta is not None and not 0.0 <= self.delta < 1.0:
+                raise InputError(f"delta {self.delta:g}: must lie between 0 and 1, such as 1e-6.")
             return Multiplier(self.noise_multiplier)
         if self.epsilon is None:
             raise InputError(
@@ -95,24 +107,34 @@ class RunSpec:
                 f"pure), or a noise multiplier."
             )
         budget = Budget(self.epsilon, self.delta or 0.0)
+        if self.evaluation_epsilon is not None and not self.paper_noise:
+            if not 0.0 < self.evaluation_epsilon < self.epsilon:
+                share = self.evaluation_epsilon
+                raise InputError(f"evaluation_epsilon {share!r}: must be positive and below epsilon {self.epsilon:g}.")
+            budget = Budget(self.epsilon - self.evaluation_epsilon, budget.delta)
         return PaperNoise(budget) if self.paper_noise else TotalBudget((budget,))
 
-    def plan(self, counts: IntArray, width: int, classes: int, norm_bound: float) -> Plan:
-        """Every number of the run, from this spec and public facts: records per agent, columns, classes, row bound."""
+    def plan(self, counts: IntArray, width: int, classes: int, records_per_person: int = 1) -> Plan:
+        """Every number of the run, from this spec and public facts: records per agent, columns (with the intercept),
+        classes, and how many records of one person are protected together."""
         problem = self.problem()
         setting = Setting(
             problem=problem,
             counts=counts,
             dimension=width * problem.loss.outputs(classes),
-            norm_bound=norm_bound,
+            norm_bound=self.row_bound,
             relation=Relation.parse(self.relation),
             rounds=self.rounds,
             rho=self.rho,
             radius=self.radius,
+            unit_size=records_per_person,
         )
-        recipe, request = self.recipe(), self.request()
-        recipe.check(setting)
-        return recipe.plan(setting, request)
+        plan = self.recipe().plan(setting, self.request())
+        if self.evaluation_epsilon is None:
+            return plan
+        if problem.loss.task == "regression":
+            raise InputError("an evaluation is an error rate: it needs classes, and this is a regression.")
+        return replace(plan, evaluation=Laplace(np.full(counts.size, 1.0 / self.evaluation_epsilon)))
 
 
 @dataclass(frozen=True)
@@ -132,10 +154,16 @@ class DataSpec:
 
 @dataclass(frozen=True)
 class SimulationSpec:
-    """How a simulation is seeded and repeated. Real releases have no seed."""
+    """How a simulation is seeded, repeated and looked at. Real releases have no seed."""
 
     seed: int = 0
     repeats: int = 1
+    measure_every: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least in (("seed", 0), ("repeats", 1), ("measure_every", 1)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} {getattr(self, name)}: must be at least {least}.")
 
 
 @dataclass(frozen=True)
@@ -193,6 +221,8 @@ def read(path: Path) -> Experiment:
         return loads(path.read_text(), where=str(path))
     except OSError as error:
         raise InputError(f"spec file {str(path)!r} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"spec file {str(path)!r} is not text.") from None
 
 
 def _fields(table: str) -> list[str]:
@@ -206,8 +236,8 @@ def _typed(part: Any, name: str, value: Any, where: str) -> Any:
         return tuple(value)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind.startswith("float") and number:
-        if math.isnan(value):
-            raise InputError(f"{where}: {name} is not a number.")
+        if not math.isfinite(value):
+            raise InputError(f"{where}: {name} = {value} is not a finite number.")
         return float(value)
     if kind.startswith("int") and number and float(value).is_integer():
         return int(value)

@@ -23,7 +23,9 @@ from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
+from dpadmm.privacy.accounting import Accounts
 from dpadmm.privacy.events import DpEvent
+from dpadmm.privacy.mechanisms import Mechanism
 from dpadmm.problems.shards import FloatArray, Shards
 
 
@@ -104,6 +106,7 @@ class Plan:
     setting: Setting
     noise: tuple[Noise, ...]
     sigma: FloatArray  # the gradient noise the schedule is tuned to; a twin keeps it and adds none
+    evaluation: Mechanism | None = None  # what covers one estimate of the error on each agent's own records
 
     def eta(self, round: int) -> FloatArray:
         """The step of each agent in a round; (n,)."""
@@ -113,6 +116,26 @@ class Plan:
         """What a round costs each agent."""
         return self.noise[self.algorithm.phase(round)].events
 
+    def accounts(self, rounds: int | None = None) -> Accounts:
+        """What the agents have spent after this many rounds; None means all of it, with the evaluation."""
+        accounts = Accounts(self.setting.agents, self.setting.relation)
+        done, cycle = self.setting.rounds if rounds is None else rounds, len(self.algorithm.phases)
+        for phase in range(min(cycle, done)):
+            accounts.spend(self.events(phase + 1), (done - phase + cycle - 1) // cycle)
+        if rounds is None and self.evaluation is not None:
+            accounts.spend(self.evaluation.events())
+        return accounts
+
+    def tallies(self) -> list[dict[DpEvent, int]]:
+        """The cost of the whole run for each agent, as events and how often."""
+        accounts = self.accounts()
+        return [accounts.tally(agent) for agent in range(self.setting.agents)]
+
+    def on_lattice(self) -> Plan:
+        """The plan of real releases."""
+        evaluation = None if self.evaluation is None else self.evaluation.on_lattice()
+        return replace(self, noise=tuple(noise.on_lattice() for noise in self.noise), evaluation=evaluation)
+
     def take(self, agents: Any) -> Plan:
         """The rows of these agents; the plan of one agent is the plan of a batch of one."""
         return replace(
@@ -120,6 +143,7 @@ class Plan:
             setting=self.setting.take(agents),
             noise=tuple(noise.take(agents) for noise in self.noise),
             sigma=self.sigma[agents],
+            evaluation=None if self.evaluation is None else self.evaluation.take(agents),
         )
 
 

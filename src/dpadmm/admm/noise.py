@@ -57,6 +57,11 @@ class Noise:
     output: Mechanism | None = None  # objective perturbation's cover for an inexact minimiser
     curvature: FloatArray | None = None  # objective perturbation's extra quadratic term
 
+    def on_lattice(self) -> Noise:
+        """For real releases: what is added to a released value lies on one lattice with it."""
+        output = None if self.output is None else self.output.on_lattice()
+        return replace(self, mechanism=self.mechanism.on_lattice(), output=output)
+
     def take(self, agents: Any) -> Noise:
         """The rows of these agents."""
         return replace(

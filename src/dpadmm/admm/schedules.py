@@ -37,11 +37,11 @@ def _second_moment(setting: Setting, sigma: FloatArray) -> FloatArray:
     return (setting.gradient_bound + setting.problem.strength * bound) ** 2 + setting.dimension * sigma**2
 
 
-def _smoothness(setting: Setting) -> FloatArray:
+def _smoothness(setting: Setting, schedule: str) -> FloatArray:
     if setting.smoothness is None:
         raise InputError(
-            f"schedule 'theorem-4' needs a smooth objective; loss {setting.problem.loss.name!r} with penalty "
-            f"{setting.problem.penalty.name!r} has a kink. Use 'theorem-3'."
+            f"schedule {schedule!r} needs a smooth objective; loss {setting.problem.loss.name!r} with penalty "
+            f"{setting.problem.penalty.name!r} has a kink. Use {schedule.replace('4', '3')!r}."
         )
     return setting.smoothness
 
@@ -65,11 +65,11 @@ class Theorem4(Schedule):
     about = "DP-ADMM's decreasing step for smooth objectives"
 
     def check(self, setting: Setting) -> None:
-        _smoothness(setting)
+        _smoothness(setting, self.name)
 
     def eta(self, setting: Setting, sigma: FloatArray, round: int) -> FloatArray:
         noise = np.sqrt(2.0 * round * setting.dimension) * sigma / setting.radius
-        return 1.0 / (_smoothness(setting) + noise)
+        return 1.0 / (_smoothness(setting, self.name) + noise)
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ class Constant4(Schedule):
     about = "theorem 4 with the number of rounds known: one step for all"
 
     def check(self, setting: Setting) -> None:
-        _smoothness(setting)
+        _smoothness(setting, self.name)
 
     def eta(self, setting: Setting, sigma: FloatArray, round: int) -> FloatArray:
         noise = np.sqrt(float(setting.rounds * setting.dimension)) * sigma / setting.radius
-        return 1.0 / (_smoothness(setting) + noise)
+        return 1.0 / (_smoothness(setting, self.name) + noise)
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,13 @@ class Setting:
     rounds: int
     rho: float = 0.1  # the star's penalty
     radius: float = 100.0  # a public guess of |x*| (the papers' c_w); enters step sizes, never the privacy proof
+    unit_size: int = 1  # records that are protected together: those of one person, at most
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
             raise InputError(f"rounds {self.rounds}: at least one round is needed.")
+        if self.unit_size < 1:
+            raise InputError(f"records per person {self.unit_size}: at least one.")
         for name, value in (("rho", self.rho), ("radius", self.radius), ("norm bound", self.norm_bound)):
             if not (np.isfinite(value) and value > 0):
                 raise InputError(f"{name} {value!r}: must be a positive number.")
@@ -47,8 +50,9 @@ class Setting:
 
     @property
     def gradient_sensitivity(self) -> FloatArray:
-        """How far one record can move an agent's gradient, in the Euclidean norm (spec section 1)."""
-        return self.weights * self.problem.loss.sensitivity(self.norm_bound, self.relation) * ROUNDING
+        """How far one unit (a record, or a person's records) can move an agent's gradient, in the Euclidean norm."""
+        record = self.weights * self.problem.loss.sensitivity(self.norm_bound, self.relation)
+        return self.unit_size * record * ROUNDING
 
     @property
     def gradient_bound(self) -> FloatArray:

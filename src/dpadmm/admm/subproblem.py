@@ -52,7 +52,8 @@ class Subproblem:
     def stiffened(self, curvature: FloatArray) -> Subproblem:
         """With (curvature/2)|x|² added, folded into the quadratic term that is there."""
         kappa = self.kappa + curvature[:, None]
-        return replace(self, kappa=kappa, centre=self.kappa * self.centre / kappa)
+        # The quotient first: it is 1 for an agent without extra curvature, whose problem must not change by a bit.
+        return replace(self, kappa=kappa, centre=self.centre * (self.kappa / kappa))
 
     def take(self, agents: Any) -> Subproblem:
         """The subproblems of these agents."""

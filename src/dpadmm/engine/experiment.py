@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +78,12 @@ def prepare(experiment: Experiment) -> Prepared:
             intercept=run.intercept,
             names=["test"],
         )
-    plan = run.plan(shards.counts, shards.width, classes, shards.norm_bound)
+    plan = run.plan(shards.counts, shards.width, classes)
     if (
         recipe.private
         and run.noise_multiplier
-        and run.delta is None
-        and recipe.phases[0].perturbation.name != "objective"
+        and not run.delta
+        and getattr(recipe.phases[0].perturbation, "mechanism", None) == "gaussian"
     ):
         raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
     return Prepared(experiment, dataset, shards, test, plan, tuple(_warnings(plan, dataset, experiment)))
@@ -116,7 +116,6 @@ def train(
     *,
     out: Path | str | None = None,
     resume: bool = False,
-    measure_every: int = 1,
     checkpoint_every: int = 10,
     progress: Progress | None = None,
     **changes: Any,
@@ -126,26 +125,23 @@ def train(
     Repeats differ in their noise only. With `out`, spec, history, model and result are written there; an interrupted
     run goes on from its last checkpoint with `resume`.
     """
-    experiment = (experiment or Experiment()).changed(**changes)
-    if experiment.simulation.repeats < 1:
-        raise InputError(f"repeats {experiment.simulation.repeats}: at least one is needed.")
-    if measure_every < 1 or checkpoint_every < 1:
-        raise InputError("measure_every and checkpoint_every count rounds: at least 1.")
-    prepared = prepare(experiment)
-    return run_prepared(prepared, out, resume, measure_every, checkpoint_every, progress)
+    prepared = prepare((experiment or Experiment()).changed(**changes))
+    return run_prepared(prepared, out, resume, checkpoint_every, progress)
 
 
 def run_prepared(
     prepared: Prepared,
     out: Path | str | None = None,
     resume: bool = False,
-    measure_every: int = 1,
     checkpoint_every: int = 10,
     progress: Progress | None = None,
 ) -> Result:
     """Runs what was prepared."""
+    if checkpoint_every < 1:
+        raise InputError(f"checkpoint_every {checkpoint_every}: counts rounds, at least 1.")
+    measure_every = prepared.experiment.simulation.measure_every
     folder = None if out is None else Folder.open(Path(out), prepared.experiment, resume)
-    digest = hashlib.sha256(f"{prepared.experiment.dumps()} {measure_every}".encode()).hexdigest()
+    digest = hashlib.sha256(prepared.experiment.dumps().encode()).hexdigest()
     began = time.perf_counter()
     parts: list[tuple[State, History]] = []
     for group in _groups(prepared):
@@ -168,6 +164,7 @@ def run_prepared(
         parts.append((without_memory(state), history))
     result = _result(prepared, parts, time.perf_counter() - began)
     if folder is not None:
+        result = replace(result, out=str(folder.path))
         folder.finish(result)
     return result
 

@@ -9,7 +9,7 @@ result.json    the summary that the command line prints
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class Folder:
         """Writes what a finished run leaves; result.json comes last and marks the run as finished."""
         result.history.write(self.path / "history.csv")
         _write_json(self.path / "model.json", _model(result))
-        _write_json(self.path / "result.json", replace(result, out=str(self.path)).summary())
+        _write_json(self.path / "result.json", result.summary())
         for kept in self.path.glob("checkpoint-*.npz"):
             kept.unlink()
 

@@ -1,21 +1,26 @@
 """The loop over rounds, which exists once.
 
 A `Cohort` is all agents of some independent runs as one batch. Nothing in a round depends on which other runs or agents
-share the batch, so any grouping gives the same numbers.
+share the batch, so any grouping gives the same numbers. The batch answers through the same `Agent` as a real owner,
+with a ledger in memory and seeded noise: what is simulated is what is deployed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpadmm.admm.algorithm import AgentState, Plan, absorb, answer, begin, combine
-from dpadmm.privacy.randomness import IntArray, Randomness, WordArray
+from dpadmm.admm.algorithm import AgentState, Plan, begin, combine
+from dpadmm.agent import Agent, Request
+from dpadmm.privacy.memory import MemoryLedger
+from dpadmm.privacy.randomness import IntArray, Randomness
 from dpadmm.problems.shards import FloatArray, Shards
+
+RUN = "simulation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +59,12 @@ class Cohort:
         """What was broadcast in each run, one row per agent."""
         return np.repeat(common, self.size, axis=0)
 
-    def words(self, round: int) -> Callable[[str, int], WordArray]:
-        return lambda purpose, count: self.randomness.words(self.runs, self.agents, round, purpose, count)
+    def agent(self, state: State) -> Agent:
+        """All of them as one agent, standing where `state` says."""
+        ledger = MemoryLedger(self.rows.setting.agents, self.rows.setting.relation)
+        agent = Agent(self.shards, None, ledger, self.randomness, members=self.agents, runs=self.runs)
+        agent.simulate(RUN, self.rows, state.agents, state.round)
+        return agent
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +73,7 @@ class State:
 
     round: int
     common: FloatArray  # (runs, D)
-    agents: AgentState
+    agents: AgentState  # their duals take in `common` when the next round begins
     mean_common: FloatArray  # over rounds 1..k
     mean_local: FloatArray  # over rounds 1..k
     mean_local_before: FloatArray  # over rounds 0..k-1: where theorem 3's objective is evaluated
@@ -77,29 +86,28 @@ def start(cohort: Cohort) -> State:
     return State(0, common, agents, common, local, local)
 
 
-def step(cohort: Cohort, state: State) -> State:
-    """One round: the agents answer, the server combines, the agents take the result in."""
+def rounds(cohort: Cohort, state: State) -> Iterator[State]:
+    """The states after each remaining round."""
+    agent = cohort.agent(state)
+    with one_thread_pool():
+        for _ in range(state.round, cohort.plan.setting.rounds):
+            state = _step(cohort, agent, state)
+            yield state
+
+
+def _step(cohort: Cohort, agent: Agent, state: State) -> State:
+    """One round: the agents answer what was broadcast last, the server combines their releases."""
     round = state.round + 1
-    release, agents = answer(
-        cohort.rows, state.agents, cohort.shards, cohort.to_rows(state.common), round, cohort.words(round)
-    )
+    release = agent.answer(Request(RUN, RUN, round, state.common))
     common = combine(cohort.plan, state.common, cohort.by_run(release.value), round)
     return State(
         round=round,
         common=common,
-        agents=absorb(cohort.rows, agents, cohort.to_rows(common), round),
+        agents=agent.state(RUN),
         mean_common=_mean(state.mean_common, common, round),
         mean_local=_mean(state.mean_local, release.value, round),
         mean_local_before=_mean(state.mean_local_before, state.agents.released, round),
     )
-
-
-def rounds(cohort: Cohort, state: State) -> Iterator[State]:
-    """The states after each remaining round."""
-    with one_thread_pool():
-        for _ in range(state.round, cohort.plan.setting.rounds):
-            state = step(cohort, state)
-            yield state
 
 
 @contextmanager

@@ -65,9 +65,4 @@ class Observer:
 
 def account(cohort: Cohort, rounds: int) -> Accounts:
     """What the agents have spent after this many rounds."""
-    plan = cohort.plan
-    accounts = Accounts(plan.setting.agents, plan.setting.relation)
-    cycle = len(plan.algorithm.phases)
-    for phase in range(min(cycle, rounds)):
-        accounts.spend(plan.events(phase + 1), (rounds - phase + cycle - 1) // cycle)
-    return accounts
+    return cohort.plan.accounts(rounds)

@@ -6,8 +6,13 @@ measured in is part of the mechanism, not of the caller's memory.
 
 Mechanisms draw no randomness. They are given 64-bit words (see `randomness`) and turn a fixed number of them into each
 number, row by row, by inverting the distribution function. A word gives a sign and 63 bits of magnitude, so the noise
-is symmetric to the bit and its tail is resolved to 2^-64. Floating-point noise is the ideal noise only up to rounding;
-a released float's last bits are outside the guarantee (audit E1).
+is symmetric to the bit and its tail is resolved to 2^-64.
+
+Floating-point noise is the ideal noise only up to rounding, and the last bits of a plain sum tell neighbours apart
+(audit E1). So real releases are made `on_lattice`: value and noise are rounded to multiples of one power of two, and
+added exactly. The result is the ideal mechanism's output, rounded; what rounding the value first can add to the
+sensitivity is paid for by a slightly larger scale. What remains is the accuracy of `ndtri` and `log` within a lattice
+cell. Simulations use the plain sum.
 """
 
 from __future__ import annotations
@@ -35,9 +40,11 @@ class Mechanism(ABC):
 
     Args:
         noise_multiplier: (B,) scale of the noise divided by the sensitivity. Zero means no noise, and costs infinity.
+        lattice: whether value and noise are put on one power-of-two lattice, as every real release must be.
     """
 
     noise_multiplier: FloatArray
+    lattice: bool = False
 
     name: ClassVar[str]
     norm: ClassVar[Literal[1, 2]]
@@ -74,9 +81,32 @@ class Mechanism(ABC):
         A row whose scale is zero comes back bit for bit as it was given (even -0.0 and nan), so a private method with
         zero noise is its non-private twin exactly.
         """
-        scale = self.noise_multiplier * sensitivity
-        noisy = value + self.draw(scale, value.shape[1], words)
+        dimension = value.shape[1]
+        scale = self.scale(sensitivity, dimension)
+        noise = self.draw(scale, dimension, words)
+        noisy = _on_lattice(value, noise, scale) if self.lattice else value + noise
         return noisy if scale.all() else np.where(scale[:, None] == 0.0, value, noisy)
+
+    def scale(self, sensitivity: FloatArray, dimension: int) -> FloatArray:
+        """(B,) scale of the noise: noise_multiplier * sensitivity, where a lattice adds its rounding to the latter.
+
+        Rounding moves each coordinate of two neighbours apart by at most one spacing g, so the sensitivity grows by
+        g sqrt(d) (1-norm: g d). With g <= scale / 2^32 this scale is at least multiplier * (sensitivity + that).
+        """
+        plain = self.noise_multiplier * sensitivity
+        if not self.lattice:
+            return plain
+        growth = self.noise_multiplier * (dimension if self.norm == 1 else np.sqrt(dimension)) * _SPACING
+        if growth.max(initial=0.0) > 0.5:
+            raise InputError(
+                f"noise multiplier {self.noise_multiplier.max():g} in {dimension} dimensions: the noise is too large "
+                f"for a lattice of 2^-32 of its own scale; use fewer releases or a larger budget"
+            )
+        return plain / (1.0 - growth)
+
+    def on_lattice(self) -> Self:
+        """The same mechanism for real releases."""
+        return replace(self, lattice=True)
 
     def events(self) -> tuple[DpEvent, ...]:
         """What one release costs each agent. Agents with the same noise share one event object."""
@@ -149,6 +179,25 @@ class GammaNorm(Mechanism):
         # A direction of exact zeros (probability 2^-54 in one dimension, less in more) must not become nan.
         stretch: FloatArray = np.divide(radius, length, out=np.zeros_like(length), where=length > 0.0)
         return direction * stretch[:, None]
+
+
+_SPACING = 2.0**-32
+"""Lattice spacing in units of the noise scale, at most."""
+
+_FARTHEST = 2.0**52
+"""Lattice points on either side of zero: sums of a value and noise stay exact in a double."""
+
+
+def _on_lattice(value: FloatArray, noise: FloatArray, scale: FloatArray) -> FloatArray:
+    """value + noise, both first rounded to multiples of 2^(floor(log2 scale) - 32), row by row.
+
+    A value beyond 2^20 noise scales is cut there: a fixed map that brings no two values farther apart.
+    """
+    with np.errstate(divide="ignore"):
+        exponent = np.floor(np.log2(scale))
+    spacing = np.exp2(np.where(np.isfinite(exponent), exponent, 0.0))[:, None] * _SPACING
+    points = np.clip(np.rint(value / spacing), -_FARTHEST, _FARTHEST)
+    return (points + np.rint(noise / spacing)) * spacing
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {mechanism.name: mechanism for mechanism in (Gaussian, Laplace, GammaNorm)}

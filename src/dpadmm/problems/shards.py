@@ -134,6 +134,9 @@ def gather(
         names = [str(name) for name in found]
     else:
         agent = np.asarray(owner, dtype=np.int64)
+        if agent.min() < 0 or agent.max() >= len(names):
+            row = int(np.argmax((agent < 0) | (agent >= len(names))))
+            raise InputError(f"owner {agent[row]} in row {row} is not one of the agents 0..{len(names) - 1}.")
     counts = np.bincount(agent, minlength=len(names))
     if (counts == 0).any():
         empty = names[int(np.argmin(counts))]
@@ -157,7 +160,7 @@ def clip_rows(table: FloatArray | csr_array, bound: float) -> tuple[Any, int]:
         norms = np.sqrt(np.einsum("ij,ij->i", table, table))
     else:
         norms = np.sqrt(np.asarray((table * table).sum(axis=1)).ravel())
-    factors = np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny))
+    factors = bound / np.maximum(norms, bound)
     over = int((factors < 1.0).sum())
     if over == 0:
         return table, 0

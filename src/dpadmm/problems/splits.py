@@ -31,8 +31,8 @@ def by_label(targets: NDArray[Any], agents: int, rng: np.random.Generator) -> As
 
 def dirichlet(concentration: float = 0.5) -> Callable[[NDArray[Any], int, np.random.Generator], Assignment]:
     """Ragged, label-skewed shares: each label is dealt out by its own Dirichlet draw (small is skewed)."""
-    if not concentration > 0:
-        raise InputError(f"dirichlet concentration {concentration!r}: must be positive.")
+    if not 0 < concentration < np.inf:
+        raise InputError(f"dirichlet concentration {concentration!r}: must be a positive number.")
 
     def deal(targets: NDArray[Any], agents: int, rng: np.random.Generator) -> Assignment:
         owner = np.empty(targets.size, dtype=np.int64)

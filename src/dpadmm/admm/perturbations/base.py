@@ -18,8 +18,9 @@ from dpadmm.admm.solvers.base import Memory, Oracle, Solver
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
+from dpadmm.privacy.chain import Seal
 from dpadmm.privacy.events import DpEvent
-from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
+from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Mechanism
 from dpadmm.privacy.randomness import WordArray
 from dpadmm.problems.shards import FloatArray
 
@@ -29,10 +30,11 @@ Words = Callable[[str, int], WordArray]
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What leaves a batch of agents: one value (row) and one event per agent."""
+    """What leaves a batch of agents: one value (row) and one event per agent; a real owner's ledger adds its seal."""
 
     value: FloatArray
     events: tuple[DpEvent, ...]
+    seal: Seal | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +79,12 @@ class Perturbation(ABC):
         """Solves, perturbs, and says what that costs."""
 
     def gradient_noise(self, setting: Setting, noise: Noise) -> FloatArray:
-        """Standard deviation of the noise as seen by the gradient, which step sizes are tuned to; (n,)."""
-        return noise.mechanism.noise_multiplier * setting.gradient_sensitivity
+        """Standard deviation of the noise as seen by the gradient, per coordinate, which step sizes are tuned to; (n,).
+
+        The scale of gamma-norm noise is not its standard deviation: E|x|² = d (d + 1) scale².
+        """
+        spread = np.sqrt(setting.dimension + 1.0) if isinstance(noise.mechanism, GammaNorm) else 1.0
+        return spread * noise.mechanism.noise_multiplier * setting.gradient_sensitivity
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,12 @@ class Objective(Perturbation):
     name = "objective"
     about = "a random linear term in the objective of an exact minimiser; pays for the Jacobian and the tolerance"
 
+    def __post_init__(self) -> None:
+        if self.extra_curvature is not None and not 0.0 <= self.extra_curvature < np.inf:
+            raise InputError(
+                f"perturbation 'objective': extra curvature {self.extra_curvature!r} must be zero or a positive number."
+            )
+
     def check(self, setting: Setting, solver: Solver) -> None:
         check_norm(self.name, self.mechanism)
         problem = setting.problem
@@ -91,9 +97,9 @@ class Objective(Perturbation):
         return self._noise(setting, 1.0 / left, curvature, OUTPUT_SHARE * per_round)
 
     def jacobian(self, setting: Setting, curvature: FloatArray) -> FloatArray:
-        """ln(1 + kappa) of each agent."""
+        """ln(1 + kappa) of each agent; once for each record that is protected together."""
         kappa = self._record_curvature(setting) / (self._base(setting) + curvature)
-        return np.log1p(kappa)
+        return setting.unit_size * np.log1p(kappa)
 
     def release(self, task: Task) -> tuple[Release, Memory]:
         setting, noise = task.setting, task.noise
@@ -144,5 +150,5 @@ class Objective(Perturbation):
         return setting.weights * (setting.problem.loss.curvature_bound(setting.norm_bound) or 0.0)
 
     def _needed(self, setting: Setting, jacobian: FloatArray) -> FloatArray:
-        """The curvature at which ln(1 + kappa) is this small."""
-        return self._record_curvature(setting) / np.expm1(jacobian)
+        """The curvature at which the Jacobian's cost is this small."""
+        return self._record_curvature(setting) / np.expm1(jacobian / setting.unit_size)

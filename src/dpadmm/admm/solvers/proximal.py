@@ -24,7 +24,7 @@ def proximal(subproblem: Subproblem, start: FloatArray, tolerance: float) -> Flo
     smoothness = (subproblem.weights * subproblem.shards.counts * bend)[:, None] + subproblem.kappa
     momentum_root = np.sqrt(subproblem.kappa / smoothness)
     momentum = (1.0 - momentum_root) / (1.0 + momentum_root)
-    x = problem.domain.project(start)
+    x = problem.domain.project(start).copy()  # the start may be somebody's release: it must stay as it is
     ahead = x.copy()
     length = np.full(x.shape[0], np.inf)
     for _ in range(ITERATIONS):

@@ -73,6 +73,15 @@ class Loss(ABC):
             return np.sqrt(np.mean((predicted - targets) ** 2, axis=1))
         return np.mean(predicted != targets, axis=1)
 
+    def mistakes(self, shards: Shards, x: FloatArray) -> FloatArray:
+        """How many of its own records each agent's model puts into the wrong class; (n,)."""
+        classes = max(2, x.shape[1] // shards.width)
+        wrong = np.empty(shards.agents)
+        for i, (start, stop) in enumerate(zip(shards.starts, shards.stops, strict=True)):
+            predicted = self.encode(self.predict(shards.features[start:stop], x[i]), classes)
+            wrong[i] = np.count_nonzero(predicted != shards.targets[start:stop])
+        return wrong
+
 
 def class_numbers(loss: str, targets: NDArray[Any], classes: int) -> NDArray[np.int64]:
     """Class numbers 0..classes-1, or an error that names the first target that is none."""

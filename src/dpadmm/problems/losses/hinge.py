@@ -6,6 +6,7 @@ differentiable, so objective perturbation applies to it as well.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -63,8 +64,8 @@ class SmoothedHinge(MarginLoss):
     task = "binary"
 
     def __post_init__(self) -> None:
-        if not self.width > 0:
-            raise InputError(f"loss 'smoothed-hinge': half-width {self.width!r} must be positive.")
+        if not 0 < self.width < math.inf:
+            raise InputError(f"loss 'smoothed-hinge': half-width {self.width!r} must be a positive number.")
 
     @property
     def bend_bound(self) -> float:  # type: ignore[override]

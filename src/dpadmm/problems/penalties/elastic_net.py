@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class ElasticNet(Penalty):
 
 @dataclass(frozen=True)
 class L1(ElasticNet):
-    ratio: float = 1.0
+    ratio: float = field(default=1.0, init=False)
 
     name = "l1"
     about = "sum of absolute values: few non-zero coefficients"
@@ -57,7 +57,7 @@ class L1(ElasticNet):
 
 @dataclass(frozen=True)
 class L2(ElasticNet):
-    ratio: float = 0.0
+    ratio: float = field(default=0.0, init=False)
 
     name = "l2"
     about = "half the squared length: small coefficients"

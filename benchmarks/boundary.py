@@ -1,0 +1,59 @@
+"""What the agent's boundary costs: a simulated round through `Agent.answer`, against the same round without it.
+
+    python benchmarks/boundary.py --json
+
+Adult, 100 agents, d = 104, DP-ADMM; no metrics. `overhead` is the share of a round that the boundary adds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpadmm.admm.algorithm import absorb, answer, combine
+from dpadmm.engine.experiment import prepare
+from dpadmm.engine.loop import Cohort, one_thread_pool, rounds, start
+from dpadmm.privacy.randomness import Seeded
+from dpadmm.spec import Experiment
+from timing import arguments, best, show
+
+
+def bare(cohort: Cohort) -> np.ndarray:
+    """The same rounds as functions of state: no requests, no checks, no ledger."""
+    plan, begun = cohort.plan, start(cohort)
+    agents, common = begun.agents, begun.common
+    for k in range(1, plan.setting.rounds + 1):
+
+        def words(purpose, count, k=k):
+            return cohort.randomness.words(cohort.runs, cohort.agents, k, purpose, count)
+
+        agents = absorb(cohort.rows, agents, cohort.to_rows(common), k - 1)
+        release, agents = answer(cohort.rows, agents, cohort.shards, cohort.to_rows(common), k, words)
+        common = combine(plan, common, cohort.by_run(release.value), k)
+    return common
+
+
+def bounded(cohort: Cohort) -> np.ndarray:
+    *_, last = rounds(cohort, start(cohort))
+    return last.common
+
+
+def main() -> None:
+    given = arguments(__doc__ or "", rounds=100, repeats=10)
+    experiment = Experiment().changed(algorithm="dp-admm", epsilon=1.0, delta=1e-5, rounds=given.rounds)
+    prepared = prepare(experiment)
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(0))
+    with one_thread_pool():
+        assert np.array_equal(bare(cohort), bounded(cohort))
+        times = best({"bare": lambda: bare(cohort), "agent": lambda: bounded(cohort)}, given.repeats)
+    show(
+        {
+            "overhead": times["agent"] / times["bare"] - 1.0,
+            "round_milliseconds": times["agent"] / given.rounds,
+            "bare_round_milliseconds": times["bare"] / given.rounds,
+        },
+        given.json,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,360 @@
+"""The owner's side: the only code that touches private records in a run.
+
+An `Agent` holds records, a policy and a ledger. It joins a run on agreed terms, projects the cost of the whole run and
+refuses it at the start if the budget does not suffice. Then it answers requests. A request carries public inputs and
+nothing else: schedule, sensitivity and noise the agent computes from the terms it joined on. Whatever is asked, the
+answer is a release that is already debited, or `Refused`, and then nothing was spent.
+
+The same class serves one owner (a ledger on disk, noise from the operating system) and a simulation (a batch of n
+agents, a ledger in memory, seeded noise): what is simulated is what is deployed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpadmm.admm.algorithm import AgentState, Plan, absorb, answer, begin
+from dpadmm.admm.perturbations.base import Release, Words
+from dpadmm.admm.perturbations.evaluation import release_error
+from dpadmm.admm.solvers.base import Memory
+from dpadmm.agreement import Agreement
+from dpadmm.errors import ConvergenceError, InputError, Refused
+from dpadmm.policy import Policy
+from dpadmm.privacy.book import Book, Stored
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.chain import Seal
+from dpadmm.privacy.randomness import IntArray, Randomness, System
+from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.shelf import Shelf, default_folder
+from dpadmm.privacy.wire import digest
+from dpadmm.problems.shards import FloatArray, Shards
+
+EVALUATION = "evaluation"
+LARGEST = 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What an agent is asked: a step of a run it has joined, and that step's public inputs.
+
+    `inputs` is what was broadcast last, one row per run of the batch (one row for a real owner). `missed` holds the
+    inputs of rounds that were not answered, where the terms allow that. `seen` is the seal of the agent's last release,
+    if the asker has one.
+    """
+
+    run: str
+    digest: str
+    step: int | str
+    inputs: FloatArray
+    missed: Mapping[int, FloatArray] = field(default_factory=dict)
+    seen: Seal | None = None
+
+
+@dataclass(eq=False)
+class _Joined:
+    """A run in progress: its terms, the plan of this agent's rows, the policy at joining, and where it stands."""
+
+    digest: str
+    plan: Plan
+    agreement: Agreement | None  # None in a simulation, as is the policy
+    policy: Policy | None
+    state: AgentState
+    round: int
+
+
+class Agent:
+    """Answers for its records, and for nothing else.
+
+    `members` are the positions of the batch's rows among the agents of the agreement, `runs` their repetition numbers
+    (0 for a real owner).
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        policy: Policy | None,
+        ledger: Book,
+        randomness: Randomness,
+        *,
+        members: Sequence[int] | IntArray = (0,),
+        runs: Sequence[int] | IntArray | None = None,
+        persons: Sequence[Any] | None = None,
+    ) -> None:
+        if policy is None and not randomness.simulated:
+            raise InputError("an agent without a policy is for simulations; real releases need one.")
+        if policy is not None and randomness.simulated:
+            raise InputError("seeded noise protects nobody: an agent with a policy takes the system's randomness only.")
+        if len(members) != shards.agents:
+            raise InputError(f"{len(members)} members for {shards.agents} shards: name one position for each.")
+        self.shards = shards
+        self.policy = policy
+        self.ledger = ledger
+        self.randomness = randomness
+        self._members: IntArray = np.asarray(members, dtype=np.int64)
+        self._runs: IntArray = np.zeros_like(self._members) if runs is None else np.asarray(runs, dtype=np.int64)
+        self._groups = int(np.unique(self._runs).size)
+        self._persons = persons
+        self._joined: dict[str, _Joined] = {}
+
+    @classmethod
+    def open(
+        cls,
+        shards: Shards,
+        policy: Policy,
+        ledger: Path,
+        *,
+        member: int = 0,
+        persons: Sequence[Any] | None = None,
+        shelf: Shelf | None = None,
+        data_digest: str | None = None,
+    ) -> Agent:
+        """A real owner's agent: its ledger on disk, noise from the operating system.
+
+        The ledger belongs to these records: `data_digest` names them, by default a digest of the shard.
+        """
+        records = data_digest or digest(*(part.tobytes() for part in (*shards.storage, shards.targets)))
+        book = (shelf or Shelf(default_folder())).ledger(
+            ledger, policy.dataset, records, Relation.parse(policy.relation)
+        )
+        return cls(shards, policy, book, System(), members=(member,), persons=persons)
+
+    # -- joining ---------------------------------------------------------------------------------------------------
+
+    def join(self, run: str, agreement: Agreement) -> None:
+        """Agrees to a run, or refuses it; joining again after a restart goes on where the run was."""
+        try:
+            self._join(run, agreement)
+        except (InputError, ConvergenceError) as error:
+            raise self._refusal(f"the terms cannot be met: {error}") from None
+        except Refused as refused:
+            raise self._refusal(str(refused)) from None
+
+    def _join(self, run: str, agreement: Agreement) -> None:
+        if not _is_name(run) or not isinstance(agreement, Agreement):
+            raise Refused("a run needs a name of at most 100 letters and agreed terms.")
+        policy = self._policy_of(run)
+        if policy is not None:
+            self._check_policy(self._in_force(policy), agreement)
+        plan = agreement.plan()
+        if self._members.max() >= plan.setting.agents:
+            raise Refused(f"the terms are for {plan.setting.agents} agents, and none is number {self._members.max()}.")
+        rows = plan if np.array_equal(self._members, np.arange(plan.setting.agents)) else plan.take(self._members)
+        self._check_shards(agreement, rows)
+        if not self.randomness.simulated:
+            rows = rows.on_lattice()
+        if policy is not None:
+            terms = {**agreement.describe(), "policy": asdict(policy)}
+            self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)
+        joined = _Joined(agreement.digest, rows, agreement, policy, begin(rows), 0)
+        self._recall(run, joined)
+        self._joined[run] = joined
+
+    def simulate(self, run: str, plan: Plan, state: AgentState, round: int) -> None:
+        """Joins a simulated run by its plan, at any round; there is no policy to ask and no budget to hold."""
+        if self.policy is not None:
+            raise InputError("an agent with a policy joins runs on agreed terms; plans are for simulations.")
+        self._joined[run] = _Joined(run, plan, None, None, state, round)
+
+    def _policy_of(self, run: str) -> Policy | None:
+        """The policy a run is under: that of its joining, also after a restart."""
+        terms = self.ledger.terms(run)
+        if self.policy is None or terms is None:
+            return self.policy
+        return Policy.from_dict(terms["policy"])
+
+    def _in_force(self, policy: Policy) -> Policy:
+        """A run's policy, and today's where that is stricter."""
+        return policy if self.policy is None or self.policy == policy else policy.stricter(self.policy)
+
+    def _check_policy(self, policy: Policy, agreement: Agreement) -> None:
+        terms = agreement.run
+        if terms.algorithm not in policy.algorithms:
+            raise Refused(f"algorithm {terms.algorithm!r} is not allowed here; {', '.join(policy.algorithms)} are.")
+        if terms.loss.split(":")[0] not in policy.losses:
+            raise Refused(f"loss {terms.loss!r} is not allowed here; {', '.join(policy.losses)} are.")
+        if terms.relation != policy.relation or self.ledger.relation != policy.relation:
+            raise Refused(f"relation {terms.relation!r} is not the {policy.relation!r} that this owner accounts by.")
+        if terms.norm_bound > policy.norm_bound:
+            raise Refused(f"norm bound {terms.norm_bound:g} is above the {policy.norm_bound:g} that is allowed here.")
+        if self.shards.counts.min() < policy.smallest_count:
+            raise Refused(f"there are fewer than the {policy.smallest_count} records that this owner takes part with.")
+        if agreement.records_per_person < policy.records_per_person:
+            raise Refused(
+                f"the terms protect {agreement.records_per_person} record(s) of a person, this owner's policy "
+                f"{policy.records_per_person}."
+            )
+        if policy.records_per_person > 1:
+            if self._persons is None:
+                raise Refused("a person may have several records here, and they are not grouped by person.")
+            if np.unique(np.asarray(self._persons), return_counts=True)[1].max() > policy.records_per_person:
+                raise Refused(f"some person has more than {policy.records_per_person} records.")
+
+    def _check_shards(self, agreement: Agreement, plan: Plan) -> None:
+        if self.shards.width * plan.setting.problem.loss.outputs(agreement.classes) != plan.setting.dimension:
+            raise Refused(f"the terms are for {agreement.width} columns; the records have {self.shards.width}.")
+        if not np.array_equal(plan.setting.counts, self.shards.counts):
+            raise Refused("the record counts in the terms are not those of the records.")
+        if self.shards.norm_bound > agreement.run.row_bound:
+            raise Refused("the records were clipped to a larger norm than the terms say.")
+
+    # -- answering -------------------------------------------------------------------------------------------------
+
+    def answer(self, request: Request) -> Release:
+        """The release of a step, debited before it leaves; or `Refused`."""
+        try:
+            return self._answer(request)
+        except Refused as refused:
+            raise self._refusal(str(refused)) from None
+        except (InputError, ConvergenceError) as error:
+            raise self._refusal(f"the step cannot be computed: {error}") from None
+
+    def _answer(self, request: Request) -> Release:
+        joined = self._known(request)
+        inputs = self._inputs(request, joined)
+        step = str(request.step)
+        mark = digest(step, *(part.tobytes() for part in inputs))
+        if request.seen is not None:
+            self.ledger.check_seal(request.seen)
+        stored = self.ledger.find(request.run, step)
+        if stored is not None:
+            if stored.inputs != mark:
+                raise Refused(f"run {request.run!r}, step {step} was answered for other inputs.")
+            return _release(stored)
+        budget = self._budget(joined)
+        if request.step == EVALUATION:
+            release, state, round = self._evaluate(joined, inputs[0]), joined.state, joined.round
+        else:
+            round = int(request.step)
+            release, state = self._round(joined, round, inputs)
+        kept = {**_pack(state), "round": np.array(round)}
+        stored = self.ledger.commit(request.run, step, mark, release.events, release.value, kept, budget)
+        if stored.value is release.value:
+            joined.state, joined.round = state, round
+        else:  # another process was faster; its release stands, and so does its state
+            self._recall(request.run, joined)
+        return _release(stored)
+
+    def _known(self, request: Request) -> _Joined:
+        """The run of a request that makes sense on its face."""
+        if not isinstance(request, Request) or not _is_name(request.run):
+            raise Refused("that is not a request.")
+        joined = self._joined.get(request.run)
+        if joined is None:
+            raise Refused(f"run {request.run!r} was not joined.")
+        if request.digest != joined.digest:
+            raise Refused(f"run {request.run!r} was joined on other terms.")
+        if not (request.seen is None or isinstance(request.seen, Seal)):
+            raise Refused("what the request shows as a seal is none.")
+        if not isinstance(request.missed, Mapping):
+            raise Refused("what was missed must be inputs by round.")
+        if isinstance(request.step, str) and request.step == EVALUATION:
+            if joined.plan.evaluation is None:
+                raise Refused(f"the terms of run {request.run!r} have no evaluation.")
+        elif type(request.step) is not int or not 1 <= request.step <= joined.plan.setting.rounds:
+            raise Refused(f"the terms of run {request.run!r} have no such step.")
+        return joined
+
+    def _inputs(self, request: Request, joined: _Joined) -> list[FloatArray]:
+        """The inputs of missed rounds in order, then those of this step: checked, not trusted."""
+        missed = list(request.missed)
+        step = 0 if request.step == EVALUATION else int(request.step)
+        expected = list(range(step - len(missed), step)) if step else []
+        if any(type(round) is not int for round in missed) or sorted(missed) != expected:
+            raise Refused("missed rounds must be those right before this one.")
+        arrays = [*(request.missed[round] for round in expected), request.inputs]
+        return [self._array(value, joined.plan.setting.dimension) for value in arrays]
+
+    def _array(self, value: Any, dimension: int) -> FloatArray:
+        shape = (self._groups, dimension)
+        if type(value) is not np.ndarray or value.dtype != np.float64 or value.shape != shape:
+            raise Refused(f"inputs must be float64 numbers of shape {shape}.")
+        # Finite, and far from where squares overflow.
+        if not np.abs(value).max(initial=0.0) <= LARGEST:
+            raise Refused(f"inputs must be finite and at most {LARGEST:g} in size.")
+        return np.ascontiguousarray(value)
+
+    def _budget(self, joined: _Joined) -> Budget:
+        """The budget in force; what else today's policy has made stricter is checked as well."""
+        if joined.policy is None or joined.agreement is None:
+            return _UNLIMITED
+        policy = self._in_force(joined.policy)
+        if policy != joined.policy:
+            self._check_policy(policy, joined.agreement)
+        return policy.budget
+
+    def _round(self, joined: _Joined, round: int, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
+        following = joined.round + 1
+        if round < following:
+            raise Refused(f"round {round} is closed; {following} is next.")
+        if round > following and not (joined.agreement is not None and joined.agreement.missing):
+            raise Refused(f"round {following} is next, not {round}: the terms do not allow missing rounds.")
+        if round - following != len(inputs) - 1:
+            raise Refused(f"round {following} is next: round {round} needs the inputs of all rounds in between.")
+        state = joined.state
+        for earlier, common in zip(range(joined.round, round), inputs, strict=True):
+            state = absorb(joined.plan, state, self._to_rows(common), earlier)
+        return answer(joined.plan, state, self.shards, self._to_rows(inputs[-1]), round, self._words(round))
+
+    def _evaluate(self, joined: _Joined, model: FloatArray) -> Release:
+        assert joined.plan.evaluation is not None
+        models = self._to_rows(model)
+        return release_error(joined.plan.setting, joined.plan.evaluation, self.shards, models, self._words(0))
+
+    def _to_rows(self, common: FloatArray) -> FloatArray:
+        return np.repeat(common, self._members.size // self._groups, axis=0)
+
+    def _words(self, round: int) -> Words:
+        return lambda purpose, count: self.randomness.words(self._runs, self._members, round, purpose, count)
+
+    def _recall(self, run: str, joined: _Joined) -> None:
+        """Takes up a run where the ledger left it."""
+        arrays = self.ledger.state(run)
+        if arrays is not None:
+            joined.state, joined.round = _unpack(arrays), int(arrays["round"])
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    def finish(self, run: str) -> None:
+        """Closes a run; what it did not use is free again."""
+        try:
+            self.ledger.finish(run)
+        except Refused as refused:
+            raise self._refusal(str(refused)) from None
+        self._joined.pop(run, None)
+
+    def state(self, run: str) -> AgentState:
+        """Where a run stands: for the simulation that owns this agent, never for a message."""
+        return self._joined[run].state
+
+    def _refusal(self, reason: str) -> Refused:
+        """Notes a refusal; if even that cannot be written, the refusal still stands."""
+        with suppress(Refused):
+            self.ledger.refuse(reason)
+        return Refused(reason)
+
+
+_UNLIMITED = Budget(1e300, 0.5)
+
+
+def _is_name(text: object) -> bool:
+    return isinstance(text, str) and 0 < len(text) <= 100
+
+
+def _release(stored: Stored) -> Release:
+    return Release(stored.value, stored.events, stored.seal)
+
+
+def _pack(state: AgentState) -> dict[str, FloatArray]:
+    private = {f"private.{name}": values for name, values in state.memory.private.items()}
+    return {"released": state.released, "dual": state.dual, "point": state.memory.point, **private}
+
+
+def _unpack(arrays: Mapping[str, FloatArray]) -> AgentState:
+    private = {name.removeprefix("private."): a for name, a in arrays.items() if name.startswith("private.")}
+    return AgentState(arrays["released"], arrays["dual"], Memory(arrays["point"], private))

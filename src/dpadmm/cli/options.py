@@ -1,0 +1,92 @@
+"""The options of `train`, one for each field of a spec.
+
+Their defaults are all None, which means: what the spec file says, else what `dpadmm.spec` says. The values shown in the
+help repeat the latter, because importing the library for a help text would be slow; a test compares them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def _option(panel: str, flags: str, help: str, default: str | None = None) -> Any:
+    return typer.Option(flags, help=help, rich_help_panel=panel, show_default=default or False)
+
+
+_DATA, _PROBLEM, _PRIVACY = "Data", "Problem", "Privacy"
+_ALGORITHM, _SIMULATION, _RUN = "Algorithm", "Simulation", "Run"
+
+Source = Annotated[
+    str | None, _option(_DATA, "--data", "Name from 'dpadmm datasets', or a .csv or .parquet file.", "adult")
+]
+Target = Annotated[str | None, _option(_DATA, "--target", "Column of the file to predict.")]
+Owner = Annotated[str | None, _option(_DATA, "--owner", "Column of the file that names each record's owner.")]
+Agents = Annotated[
+    int | None, _option(_DATA, "--agents", "Agents to split the records over, where no column names owners.", "100")
+]
+Split = Annotated[
+    str | None, _option(_DATA, "--split", "How: random, by-label, dirichlet or dirichlet:NUMBER.", "random")
+]
+Test = Annotated[
+    float | None,
+    _option(_DATA, "--test", "Records held out: a count, or a share below 1 (5222 of Adult, else a fifth)."),
+]
+Scaling = Annotated[str | None, _option(_DATA, "--scaling", "public, or max as in the papers: not private.", "public")]
+Task = Annotated[
+    str | None, _option(_DATA, "--task", "What a file's target is: classification or regression.", "classification")
+]
+
+Loss = Annotated[str | None, _option(_PROBLEM, "--loss", "Name from 'dpadmm losses'.", "logistic")]
+Penalty = Annotated[str | None, _option(_PROBLEM, "--penalty", "Name from 'dpadmm penalties'.", "l2")]
+Strength = Annotated[
+    float | None, _option(_PROBLEM, "--strength", "The penalty's weight in each agent's objective.", "1e-6")
+]
+Domain = Annotated[str | None, _option(_PROBLEM, "--set", "Where models must lie, from 'dpadmm sets'.", "whole")]
+NormBound = Annotated[
+    float | None, _option(_PROBLEM, "--norm-bound", "Public bound; longer rows are scaled down to it.", "1")
+]
+Intercept = Annotated[bool | None, _option(_PROBLEM, "--intercept/--no-intercept", "Add a column of ones.", "no")]
+
+Algorithm = Annotated[str | None, _option(_ALGORITHM, "--algorithm", "Name from 'dpadmm algorithms'.", "dp-admm")]
+Rounds = Annotated[int | None, _option(_ALGORITHM, "--rounds", "Rounds of communication.", "100")]
+Rho = Annotated[float | None, _option(_ALGORITHM, "--rho", "ADMM's penalty parameter.", "0.1")]
+Radius = Annotated[
+    float | None, _option(_ALGORITHM, "--radius", "Public guess of the optimum's length, for step sizes.", "100")
+]
+Schedule = Annotated[
+    str | None, _option(_ALGORITHM, "--schedule", "Step sizes, from 'dpadmm schedules' (e.g. fixed:0.5).")
+]
+Tolerance = Annotated[
+    float | None, _option(_ALGORITHM, "--tolerance", "Gradient length at which an exact solver stops.")
+]
+ExtraCurvature = Annotated[
+    float | None, _option(_ALGORITHM, "--extra-curvature", "Quadratic term that dvp adds to pay for its Jacobian.")
+]
+
+Epsilon = Annotated[float | None, _option(_PRIVACY, "--epsilon", "Total budget of every agent for the whole run.")]
+Delta = Annotated[float | None, _option(_PRIVACY, "--delta", "The delta of that budget.")]
+NeighbourRelation = Annotated[str | None, _option(_PRIVACY, "--relation", "replace or zero-out.", "replace")]
+PaperNoise = Annotated[
+    bool | None,
+    _option(
+        _PRIVACY, "--paper-noise/--total-noise", "Epsilon and delta are those of each round, as in papers.", "total"
+    ),
+]
+NoiseMultiplier = Annotated[
+    float | None, _option(_PRIVACY, "--noise-multiplier", "Noise over sensitivity, instead of an epsilon.")
+]
+Mechanism = Annotated[
+    str | None, _option(_PRIVACY, "--mechanism", "Noise, from 'dpadmm mechanisms'; default: the algorithm's.")
+]
+
+Seed = Annotated[int | None, _option(_SIMULATION, "--seed", "Seed of data split and noise.", "0")]
+Repeats = Annotated[int | None, _option(_SIMULATION, "--repeats", "Independent runs, differing in noise.", "1")]
+MeasureEvery = Annotated[int | None, _option(_SIMULATION, "--measure-every", "Rounds between measurements.", "1")]
+
+SpecFile = Annotated[Path | None, _option(_RUN, "--spec", "TOML file that says all this; flags override it.")]
+Out = Annotated[Path | None, _option(_RUN, "--out", "New folder for spec, history, model and result.")]
+Resume = Annotated[bool, _option(_RUN, "--resume", "Go on with the interrupted run in --out.")]
+Quiet = Annotated[bool, _option(_RUN, "--quiet", "The result only: no progress bar, no hints.")]

@@ -1,0 +1,94 @@
+"""`dpadmm predict`: what a saved model says of new records."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpadmm.cli.console import AsJson, err, examples, print_json
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.engine.folder import Model
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "predict",
+        epilog=examples(
+            "dpadmm predict run --data new.csv",
+            "dpadmm predict run --data new.parquet --output predictions.csv",
+        ),
+    )(predict)
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="The folder that 'dpadmm train --out' wrote.", show_default=False)],
+    data: Annotated[
+        Path, typer.Option("--data", help="A .csv or .parquet file with the columns of the training data.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Write the CSV to this file instead of stdout.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict with the model of a finished run.
+
+    Prints CSV: the prediction, then the score of each class. Records are
+    encoded and clipped as in training; columns the model does not know are
+    ignored.
+    """
+    from dpadmm.engine.folder import Model
+
+    model = Model.load(run)
+    labels, scores = model.predict(data)
+    header, rows = _rows(model, labels, scores.tolist())
+    if output is not None:
+        _write(output, header, rows)
+        err().print(f"{len(labels):,} predictions written to {output}", markup=False, soft_wrap=True)
+    if as_json:
+        about = {key: model.description[key] for key in ("algorithm", "loss", "classes", "private", "guarantee")}
+        print_json(
+            {
+                "predictions": labels,
+                "scores": scores.tolist() if about["classes"] else None,
+                "count": len(labels),
+                "output": None if output is None else str(output),
+                "model": {"run": str(run), **about},
+            }
+        )
+    elif output is None:
+        typer.echo(_csv(header, rows), nl=False)
+
+
+def _rows(model: Model, labels: list[Any], scores: list[list[float]]) -> tuple[list[str], Iterator[list[Any]]]:
+    classes = model.description["classes"]
+    if not classes:  # a regression's score is its prediction
+        return ["prediction"], ([label] for label in labels)
+    names = ["score"] if len(scores[0]) == 1 else [f"score {label}" for label in classes]
+    return ["prediction", *names], ([label, *row] for label, row in zip(labels, scores, strict=True))
+
+
+def _csv(header: list[str], rows: Iterator[list[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _write(path: Path, header: list[str], rows: Iterator[list[Any]]) -> None:
+    """Beside, then renamed: a reader never sees half a file."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        beside.write_text(_csv(header, rows))
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}.") from None

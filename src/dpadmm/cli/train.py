@@ -1,0 +1,122 @@
+"""`dpadmm train`: simulate a recipe over split data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from dpadmm.cli import options
+from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.spec import Experiment
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "train",
+        epilog=examples(
+            "dpadmm train --epsilon 1 --delta 1e-5 --out run",
+            "dpadmm train --data my.csv --target y --owner hospital --epsilon 1 --delta 1e-6",
+            "dpadmm train --algorithm admm --repeats 3 --json",
+            "dpadmm train --spec run/spec.toml --rounds 50",
+            "dpadmm train --out run --resume",
+        ),
+    )(train)
+
+
+def train(
+    source: options.Source = None,
+    target: options.Target = None,
+    owner: options.Owner = None,
+    agents: options.Agents = None,
+    split: options.Split = None,
+    test: options.Test = None,
+    scaling: options.Scaling = None,
+    task: options.Task = None,
+    loss: options.Loss = None,
+    penalty: options.Penalty = None,
+    strength: options.Strength = None,
+    domain: options.Domain = None,
+    norm_bound: options.NormBound = None,
+    intercept: options.Intercept = None,
+    algorithm: options.Algorithm = None,
+    rounds: options.Rounds = None,
+    rho: options.Rho = None,
+    radius: options.Radius = None,
+    schedule: options.Schedule = None,
+    tolerance: options.Tolerance = None,
+    extra_curvature: options.ExtraCurvature = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    relation: options.NeighbourRelation = None,
+    paper_noise: options.PaperNoise = None,
+    noise_multiplier: options.NoiseMultiplier = None,
+    mechanism: options.Mechanism = None,
+    seed: options.Seed = None,
+    repeats: options.Repeats = None,
+    measure_every: options.MeasureEvery = None,
+    spec: options.SpecFile = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    quiet: options.Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model over data split among agents, on this machine.
+
+    Private algorithms need a total budget: --epsilon, and --delta unless their
+    noise is pure. Losses and errors are measured on the records themselves,
+    which only a simulation may do.
+    """
+    experiment = _given(spec, out, resume).changed(
+        "the command line",
+        source=source, target=target, owner=owner, agents=agents, split=split, test=test, scaling=scaling, task=task,
+        loss=loss, penalty=penalty, strength=strength, set=domain, norm_bound=norm_bound, intercept=intercept,
+        algorithm=algorithm, rounds=rounds, rho=rho, radius=radius, schedule=schedule, tolerance=tolerance,
+        extra_curvature=extra_curvature, epsilon=epsilon, delta=delta, relation=relation, paper_noise=paper_noise,
+        noise_multiplier=noise_multiplier, mechanism=mechanism,
+        seed=seed, repeats=repeats, measure_every=measure_every,
+    )  # fmt: skip
+    _run(experiment, out, resume, quiet, as_json)
+
+
+def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:
+    """What flags then change: a spec file, the interrupted run's own spec, or the defaults."""
+    from dpadmm.spec import Experiment, read
+
+    if resume and out is None:
+        raise InputError("--resume needs --out, the folder of the interrupted run.")
+    if spec is not None:
+        return read(spec)
+    if resume and out is not None:
+        kept = out / "spec.toml"
+        if not kept.is_file():
+            raise InputError(f"--out {str(out)!r} holds no interrupted run to resume.")
+        return read(kept)
+    return Experiment()
+
+
+def _run(experiment: Experiment, out: Path | None, resume: bool, quiet: bool, as_json: bool) -> None:
+    from dpadmm.cli.progress import bar
+    from dpadmm.cli.report import show
+    from dpadmm.engine.experiment import train as run
+
+    try:
+        with bar(experiment, shown=not (as_json or quiet)) as progress:
+            result = run(experiment, out=out, resume=resume, progress=progress)
+    except KeyboardInterrupt:
+        if out is not None and (out / "spec.toml").exists():
+            hint = f"interrupted; to go on: dpadmm train --out {out} --resume"
+        else:
+            hint = "interrupted; with --out a run can be resumed."
+        err().print(hint, soft_wrap=True, markup=False)
+        raise typer.Exit(130) from None
+    for warning in result.warnings:
+        print_warning(warning)
+    if as_json:
+        print_json(result.summary())
+    else:
+        show(result, hints=not quiet)

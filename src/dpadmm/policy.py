@@ -1,0 +1,120 @@
+"""What an owner allows. Written by the owner, read by its agent, never by anybody else.
+
+dataset = "patients-2026"     # the budget belongs to the data set of this name
+epsilon = 4.0                 # over its whole life, all runs together
+delta = 1e-6
+relation = "replace"
+norm_bound = 1.0
+algorithms = ["dp-admm", "pvp"]
+losses = ["logistic"]
+smallest_count = 100          # fewer records take part in nothing
+reserve = true                # budget may be set aside for a whole run
+records_per_person = 1        # several records of a person are protected together, up to this many
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from dpadmm.errors import InputError, Refused, unknown
+from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.losses import LOSSES
+
+_PRIVATE = tuple(name for name, recipe in ALGORITHMS.items() if recipe.private)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """An owner's terms; every private recipe and every loss unless named."""
+
+    dataset: str
+    epsilon: float
+    delta: float
+    relation: str = "replace"
+    norm_bound: float = 1.0
+    algorithms: tuple[str, ...] = _PRIVATE
+    losses: tuple[str, ...] = tuple(LOSSES)
+    smallest_count: int = 1
+    reserve: bool = True
+    records_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        Budget(self.epsilon, self.delta)
+        Relation.parse(self.relation)
+        for name in self.algorithms:
+            if name not in ALGORITHMS:
+                raise unknown("algorithm in the policy", name, ALGORITHMS)
+            if name not in _PRIVATE:
+                raise InputError(f"policy: algorithm {name!r} is not private and cannot be allowed.")
+        for name in self.losses:
+            if name not in LOSSES:
+                raise unknown("loss in the policy", name, LOSSES)
+        if not self.norm_bound > 0:
+            raise InputError(f"policy: norm_bound {self.norm_bound!r} must be positive.")
+        if self.smallest_count < 1 or self.records_per_person < 1:
+            raise InputError("policy: smallest_count and records_per_person must be at least 1.")
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.epsilon, self.delta)
+
+    @classmethod
+    def read(cls, path: Path) -> Policy:
+        """The policy in a TOML file."""
+        try:
+            entries = tomllib.loads(path.read_text())
+        except OSError as error:
+            raise InputError(f"policy {str(path)!r} cannot be read: {error.strerror}.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"policy {str(path)!r} is not TOML: {error}") from None
+        return cls.from_dict(entries, str(path))
+
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any], where: str = "the policy") -> Policy:
+        kinds = {entry.name: str(entry.type) for entry in fields(cls)}
+        values: dict[str, Any] = {}
+        for name, value in entries.items():
+            if name not in kinds:
+                raise unknown(f"key in {where}", name, kinds)
+            values[name] = _typed(name, kinds[name], value, where)
+        missing = [name for name in ("dataset", "epsilon", "delta") if name not in values]
+        if missing:
+            raise InputError(f"{where} lacks {', '.join(missing)}.")
+        return cls(**values)
+
+    def stricter(self, other: Policy) -> Policy:
+        """What both allow. A policy that is changed during a run binds that run only where it became stricter."""
+        if (self.dataset, self.relation) != (other.dataset, other.relation):
+            raise Refused("the policy was changed to another data set or relation; this run cannot go on under it.")
+        return Policy(
+            dataset=self.dataset,
+            epsilon=min(self.epsilon, other.epsilon),
+            delta=min(self.delta, other.delta),
+            relation=self.relation,
+            norm_bound=min(self.norm_bound, other.norm_bound),
+            algorithms=tuple(name for name in self.algorithms if name in other.algorithms),
+            losses=tuple(name for name in self.losses if name in other.losses),
+            smallest_count=max(self.smallest_count, other.smallest_count),
+            reserve=self.reserve and other.reserve,
+            records_per_person=max(self.records_per_person, other.records_per_person),
+        )
+
+
+def _typed(name: str, kind: str, value: Any, where: str) -> Any:
+    if kind.startswith("tuple") and isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+        return tuple(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "float" and number:
+        return float(value)
+    if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if kind in ("str", "bool") and type(value).__name__ == kind:
+        return value
+    expected = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text"}
+    raise InputError(f"{where}: {name} = {value!r} must be {expected.get(kind, 'a list of names')}.")

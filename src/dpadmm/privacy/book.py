@@ -1,0 +1,84 @@
+"""What an agent asks of a ledger, and what it gets: the seam between books on disk and books in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.chain import Seal
+from dpadmm.privacy.events import DpEvent, Tally
+from dpadmm.privacy.relations import Relation
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A release as it is kept: the value, its events, the digest of the inputs it answered, and the ledger's seal."""
+
+    value: NDArray[np.float64]
+    events: tuple[DpEvent, ...]
+    inputs: str
+    seal: Seal | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as the ledger knows it: what was agreed, what is held for it, what it spent."""
+
+    name: str
+    terms_digest: str
+    terms: Mapping[str, Any]
+    holds: bool  # whether the budget of all its steps is set aside
+    finished: bool
+    agreed: dict[DpEvent, int]
+    spent: dict[DpEvent, int]
+
+    @property
+    def held(self) -> dict[DpEvent, int]:
+        """Set aside and not yet spent."""
+        return dict(Counter(self.agreed) - Counter(self.spent)) if self.holds and not self.finished else {}
+
+
+class Book(Protocol):
+    """What an agent asks of a ledger, on disk or in memory: one event and one tally per agent of its batch."""
+
+    @property
+    def relation(self) -> Relation: ...
+
+    def reserve(
+        self,
+        run: str,
+        terms_digest: str,
+        tallies: Sequence[Tally],
+        budget: Budget,
+        terms: Mapping[str, Any],
+        hold: bool = True,
+    ) -> None: ...
+
+    def terms(self, run: str) -> Mapping[str, Any] | None: ...
+
+    def find(self, run: str, step: str) -> Stored | None: ...
+
+    def commit(
+        self,
+        run: str,
+        step: str,
+        inputs: str,
+        events: tuple[DpEvent, ...],
+        value: NDArray[np.float64],
+        state: Mapping[str, NDArray[Any]],
+        budget: Budget,
+    ) -> Stored: ...
+
+    def state(self, run: str) -> Mapping[str, NDArray[Any]] | None: ...
+
+    def check_seal(self, seal: Seal) -> None: ...
+
+    def finish(self, run: str) -> None: ...
+
+    def refuse(self, reason: str) -> None: ...

@@ -1,0 +1,194 @@
+"""A book that only grows: one SQLite file whose entries each hold the hash of the one before.
+
+Writes are full and synchronous, all or nothing, and take the file's lock before they read, so that two processes may
+share a book. Changing, removing or re-ordering an entry breaks the chain. A `Seal` is a chain head signed with the
+book's own key: a book that provably signed a head it does not know was restored from an old backup, and locks itself.
+So does a copy, which finds itself at another place on the disk. A locked book takes nothing until its owner confirms.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from dpadmm.errors import InputError, Refused
+from dpadmm.privacy.wire import canonical, digest
+
+_TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY, kind TEXT NOT NULL, run TEXT NOT NULL, body TEXT NOT NULL, head TEXT NOT NULL UNIQUE);
+"""
+
+
+@dataclass(frozen=True)
+class Seal:
+    """A head of the chain, and the proof that this book wrote it."""
+
+    number: int
+    head: str
+    signature: str
+
+
+class Chain:
+    """The file, its lock and its chain; what the entries mean is the ledger's business."""
+
+    schema: ClassVar[int]
+    tables: ClassVar[str]
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+        self.meta: dict[str, str] = dict(connection.execute("SELECT name, value FROM meta"))
+        self._key = bytes.fromhex(self.meta["key"])
+
+    @classmethod
+    def _create(cls, path: Path, meta: Mapping[str, str]) -> Self:
+        if path.exists():
+            raise InputError(f"ledger {str(path)!r} exists; open it, or choose another file.")
+        connection = _connect(path)
+        try:
+            with writing(connection):
+                for statement in filter(str.strip, f"{_TABLES}{cls.tables}".split(";")):
+                    connection.execute(statement)
+                place = {"schema": str(cls.schema), "key": secrets.token_hex(32), "place": _place(path), "locked": ""}
+                connection.executemany("INSERT INTO meta VALUES (?, ?)", {**meta, **place}.items())
+                book = cls(path, connection)
+                book._append("create", "", meta)
+        except sqlite3.Error as error:
+            connection.close()
+            path.unlink(missing_ok=True)
+            raise InputError(f"ledger {str(path)!r} cannot be written: {error}.") from None
+        return book
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """An existing book: refused if a newer version wrote it, locked if it is a copy."""
+        if not path.exists():
+            raise InputError(f"there is no ledger at {str(path)!r}; create it first.")
+        connection = _connect(path)
+        try:
+            schema = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+            if schema is None or int(schema[0]) > cls.schema:
+                found = "unknown" if schema is None else schema[0]
+                raise InputError(
+                    f"ledger {str(path)!r} has schema {found}, newer than this program's {cls.schema}; update dpadmm."
+                )
+            book = cls(path, connection)
+            if book.meta["place"] != _place(path) and not book.locked:
+                book.lock("this file is a copy or was moved, and its twin may be in use")
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            raise InputError(f"{str(path)!r} is not a usable ledger: {error}.") from None
+        return book
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @property
+    def locked(self) -> str:
+        """Why the book is locked; empty if it is not."""
+        return str(self._connection.execute("SELECT value FROM meta WHERE name = 'locked'").fetchone()[0])
+
+    def lock(self, reason: str) -> None:
+        """Nothing more is released until the owner confirms."""
+        with writing(self._connection):
+            self._append("lock", "", {"reason": reason})
+            self._connection.execute("UPDATE meta SET value = ? WHERE name = 'locked'", (reason,))
+
+    def confirm(self) -> None:
+        """The owner has looked: this file, at this place, is the one to go on with."""
+        with writing(self._connection):
+            self._append("confirm", "", {"was": self.locked})
+            changes = [("", "locked"), (_place(self.path), "place")]
+            self._connection.executemany("UPDATE meta SET value = ? WHERE name = ?", changes)
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """The chain, entry by entry."""
+        for number, kind, run, body, head in self._connection.execute("SELECT * FROM entries ORDER BY number"):
+            yield {"number": number, "kind": kind, "run": run, "head": head, **json.loads(body)}
+
+    def broken_links(self) -> list[str]:
+        """Entries that were changed, or are missing."""
+        problems, previous, expected = [], "", 1
+        for number, kind, run, body, head in self._connection.execute("SELECT * FROM entries ORDER BY number"):
+            if number != expected:
+                problems.append(f"entries {expected} to {number - 1} are missing")
+            if digest(previous, str(number), kind, run, body) != head:
+                problems.append(f"entry {number} ({kind}) or what came before it was changed")
+            previous, expected = head, number + 1
+        return problems
+
+    def seal(self, number: int, head: str) -> Seal:
+        return Seal(number, head, hmac.new(self._key, f"{number}:{head}".encode(), "sha256").hexdigest())
+
+    def check_seal(self, seal: Seal) -> None:
+        """Locks the book if the seal is its own and the chain does not know it: this is an old backup."""
+        if not hmac.compare_digest(self.seal(seal.number, seal.head).signature, seal.signature):
+            raise Refused("the seal in the request is not one of this ledger's.")
+        row = self._connection.execute("SELECT head FROM entries WHERE number = ?", (seal.number,)).fetchone()
+        if row is None or row[0] != seal.head:
+            self.lock(f"it was restored from a backup: entry {seal.number}, which it signed, is not in it")
+            raise Refused("the ledger was restored from an old backup; its owner must confirm before it goes on.")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """A write that is refused, with the reason, where the file is locked or cannot take it."""
+        try:
+            with writing(self._connection):
+                reason = self.locked
+                if reason:
+                    raise Refused(f"the ledger is locked ({reason}); its owner must confirm before it goes on.")
+                yield
+        except sqlite3.Error as error:
+            raise Refused(f"the ledger cannot be written ({error}); nothing was released.") from None
+
+    def _append(self, kind: str, run: str, body: Mapping[str, Any]) -> tuple[int, str]:
+        row = self._connection.execute("SELECT number, head FROM entries ORDER BY number DESC LIMIT 1").fetchone()
+        number, previous = (row[0] + 1, row[1]) if row else (1, "")
+        text = canonical({**body, "time": now()})
+        head = digest(previous, str(number), kind, run, text)
+        self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", (number, kind, run, text, head))
+        return number, head
+
+
+@contextmanager
+def writing(connection: sqlite3.Connection) -> Iterator[None]:
+    """Everything or nothing; the lock comes first, so what is read inside is still true when it is written."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+        connection.execute(
+            "PRAGMA synchronous = EXTRA"
+        )  # when a commit returns it is on disk, and so is its folder entry
+    except sqlite3.Error as error:
+        raise InputError(f"ledger {str(path)!r} cannot be opened: {error}.") from None
+    return connection
+
+
+def _place(path: Path) -> str:
+    """Where the file is, by device and number; a copy is elsewhere."""
+    status = path.stat()
+    return f"{status.st_dev}:{status.st_ino}"

@@ -1,0 +1,263 @@
+"""An owner's budget on disk: written before the release leaves, never under-counted.
+
+Joining a run holds budget for the whole of it (a reservation: events and how often). Each release debits one step, and
+debit, release and the solver state for the next step are one transaction; only when it is on disk does the release
+leave. Finishing gives back what was not used. A step that was released once is answered with what is stored, byte for
+byte, for ever. Totals are recomputed from events, across all runs of the data set (see `chain` for the file itself).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.errors import Refused
+from dpadmm.privacy.accounting import Guarantee, best
+from dpadmm.privacy.book import Run, Stored
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.chain import Chain, now
+from dpadmm.privacy.events import DpEvent, Tally
+from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.wire import (
+    canonical,
+    digest,
+    event_from_dict,
+    event_to_dict,
+    pack,
+    tally_from_list,
+    tally_to_list,
+    unpack,
+)
+
+REASONS = 1000  # kept apart; what is refused for yet another reason is counted together
+
+
+class Ledger(Chain):
+    """The book of one data set; make it with `create` or `open`."""
+
+    schema = 1
+    # `runs` and `balances` repeat what the chain says, so that a step need not read all of it; `verify` compares them.
+    tables = """
+    CREATE TABLE runs (
+        name TEXT PRIMARY KEY, terms_digest TEXT NOT NULL, terms TEXT NOT NULL, holds INTEGER NOT NULL,
+        finished INTEGER NOT NULL);
+    CREATE TABLE balances (
+        run TEXT NOT NULL, event TEXT NOT NULL, agreed INTEGER NOT NULL, spent INTEGER NOT NULL,
+        PRIMARY KEY (run, event));
+    CREATE TABLE releases (
+        run TEXT NOT NULL, step TEXT NOT NULL, inputs TEXT NOT NULL, entry INTEGER NOT NULL, value BLOB NOT NULL,
+        PRIMARY KEY (run, step));
+    CREATE TABLE states (run TEXT PRIMARY KEY, arrays BLOB NOT NULL);
+    CREATE TABLE refusals (reason TEXT PRIMARY KEY, times INTEGER NOT NULL, last TEXT NOT NULL);
+    """
+
+    @classmethod
+    def create(cls, path: Path, dataset: str, data_digest: str, relation: Relation) -> Self:
+        """A new ledger for the data set of this name and content."""
+        return cls._create(path, {"dataset": dataset, "data": data_digest, "relation": str(relation)})
+
+    @property
+    def dataset(self) -> str:
+        return self.meta["dataset"]
+
+    @property
+    def relation(self) -> Relation:
+        return Relation.parse(self.meta["relation"])
+
+    def runs(self) -> dict[str, Run]:
+        """Every run that was ever joined."""
+        agreed: dict[str, dict[DpEvent, int]] = {}
+        spent: dict[str, dict[DpEvent, int]] = {}
+        for run, text, held, gone in self._connection.execute("SELECT * FROM balances"):
+            event = event_from_dict(json.loads(text))
+            agreed.setdefault(run, {})[event] = held
+            if gone:
+                spent.setdefault(run, {})[event] = gone
+        return {
+            name: Run(name, mark, json.loads(terms), bool(holds), bool(done), agreed.get(name, {}), spent.get(name, {}))
+            for name, mark, terms, holds, done in self._connection.execute("SELECT * FROM runs ORDER BY rowid")
+        }
+
+    def terms(self, run: str) -> Mapping[str, Any] | None:
+        """What was written down when a run was joined."""
+        row = self._connection.execute("SELECT terms FROM runs WHERE name = ?", (run,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def spent(self) -> dict[DpEvent, int]:
+        """All events that were ever released."""
+        return _sum(run.spent for run in self.runs().values())
+
+    def committed(self) -> dict[DpEvent, int]:
+        """All events that were released or are held for open runs."""
+        return _sum(part for run in self.runs().values() for part in (run.spent, run.held))
+
+    def guarantee(self, delta: float, held: bool = False) -> Guarantee:
+        """What all releases so far cost together; with `held`, as if every open run were completed."""
+        return best(self.committed() if held else self.spent(), delta, self.relation)
+
+    def find(self, run: str, step: str) -> Stored | None:
+        """The release of a step, if there was one."""
+        row = self._connection.execute(
+            "SELECT inputs, entry, value, body, head FROM releases JOIN entries ON entry = number "
+            "WHERE releases.run = ? AND step = ?",
+            (run, step),
+        ).fetchone()
+        if row is None:
+            return None
+        inputs, number, value, body, head = row
+        event = event_from_dict(json.loads(body)["event"])
+        return Stored(unpack(value)["value"], (event,), inputs, self.seal(number, head))
+
+    def state(self, run: str) -> dict[str, NDArray[Any]] | None:
+        """The solver state after a run's last step."""
+        row = self._connection.execute("SELECT arrays FROM states WHERE run = ?", (run,)).fetchone()
+        return None if row is None else unpack(row[0])
+
+    def refusals(self) -> list[tuple[str, int, str]]:
+        """Reasons for which something was refused, how often, and when last."""
+        return list(self._connection.execute("SELECT reason, times, last FROM refusals ORDER BY last"))
+
+    def reserve(
+        self,
+        run: str,
+        terms_digest: str,
+        tallies: Sequence[Tally],
+        budget: Budget,
+        terms: Mapping[str, Any],
+        hold: bool = True,
+    ) -> None:
+        """Opens a run, if what was released and is held leaves room for the whole of it; joining again is no news.
+
+        With `hold` the room is kept for this run. Without it, other runs may take it, and a step is refused when they
+        have.
+        """
+        (tally,) = tallies  # a book on disk is one owner's
+        with self._transaction():
+            known = self.runs().get(run)
+            if known is not None:
+                if known.terms_digest != terms_digest:
+                    raise Refused(f"run {run!r} was joined on other terms.")
+                if known.finished:
+                    raise Refused(f"run {run!r} is finished.")
+                return
+            self._check_budget(tally, budget, held=True)
+            pairs = tally_to_list(tally)
+            body = {"digest": terms_digest, "tally": pairs, "terms": dict(terms), "holds": hold}
+            self._append("reserve", run, body)
+            row = (run, terms_digest, canonical(dict(terms)), int(hold), 0)
+            self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", row)
+            rows = [(run, canonical(entry), count, 0) for entry, count in pairs]
+            self._connection.executemany("INSERT INTO balances VALUES (?, ?, ?, ?)", rows)
+
+    def commit(
+        self,
+        run: str,
+        step: str,
+        inputs: str,
+        events: tuple[DpEvent, ...],
+        value: NDArray[np.float64],
+        state: Mapping[str, NDArray[Any]],
+        budget: Budget,
+    ) -> Stored:
+        """Debits one step and keeps its release and the state after it; returns what may leave.
+
+        If another process released the step meanwhile, its release is returned and this one is forgotten.
+        """
+        (event,) = events
+        packed, kept, text = pack({"value": value}), pack(state), canonical(event_to_dict(event))
+        with self._transaction():
+            earlier = self.find(run, step)
+            if earlier is not None:
+                if earlier.inputs != inputs:
+                    raise Refused(f"run {run!r}, step {step} was answered for other inputs.")
+                return earlier
+            taken = self._connection.execute(
+                "UPDATE balances SET spent = spent + 1 WHERE run = ? AND event = ? AND spent < agreed AND EXISTS "
+                "(SELECT 1 FROM runs WHERE name = run AND NOT finished)",
+                (run, text),
+            ).rowcount
+            if taken != 1:
+                raise Refused(f"run {run!r}, step {step}: nothing is left of what was agreed for such a release.")
+            self._check_budget({}, budget, held=False)
+            body = {"step": step, "inputs": inputs, "event": json.loads(text), "value": digest(packed)}
+            number, head = self._append("debit", run, body)
+            self._connection.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", (run, step, inputs, number, packed))
+            self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (run, kept))
+        return Stored(value, events, inputs, self.seal(number, head))
+
+    def finish(self, run: str) -> None:
+        """Closes a run and gives back what it did not use; its solver state is forgotten."""
+        with self._transaction():
+            known = self.runs().get(run)
+            if known is None:
+                raise Refused(f"run {run!r} is not in this ledger.")
+            if not known.finished:
+                self._append("finish", run, {"given_back": tally_to_list(known.held)})
+                self._connection.execute("UPDATE runs SET finished = 1 WHERE name = ?", (run,))
+                self._connection.execute("DELETE FROM states WHERE run = ?", (run,))
+
+    def refuse(self, reason: str) -> None:
+        """Notes that something was refused. Not in the chain, and bounded: no stranger can make the ledger grow."""
+        with self._transaction():
+            known = self._connection.execute("SELECT COUNT(*), SUM(reason = ?) FROM refusals", (reason,)).fetchone()
+            if known[0] >= REASONS and not known[1]:
+                reason = "other reasons"
+            self._connection.execute(
+                "INSERT INTO refusals VALUES (?, 1, ?) ON CONFLICT(reason) DO UPDATE SET times = times + 1, last = ?",
+                (reason, now(), now()),
+            )
+
+    def book_lost(self, tally: Tally) -> None:
+        """Counts releases that left but are not in this file: what a restored backup forgot. The owner's doing."""
+        run = f"lost-{secrets.token_hex(4)}"
+        pairs = tally_to_list(tally)
+        with self._transaction():
+            self._append("lost", run, {"tally": pairs})
+            self._connection.execute("INSERT INTO runs VALUES (?, '', '{}', 0, 1)", (run,))
+            rows = [(run, canonical(entry), count, count) for entry, count in pairs]
+            self._connection.executemany("INSERT INTO balances VALUES (?, ?, ?, ?)", rows)
+
+    def verify(self) -> list[str]:
+        """What does not add up: nothing, for a ledger that nobody tampered with."""
+        problems = self.broken_links()
+        spent: Counter[tuple[str, DpEvent]] = Counter()
+        debits: dict[tuple[str, str], dict[str, Any]] = {}
+        for entry in self.entries():
+            if entry["kind"] == "debit":
+                spent[entry["run"], event_from_dict(entry["event"])] += 1
+                debits[entry["run"], entry["step"]] = entry
+            elif entry["kind"] == "lost":
+                spent.update({(entry["run"], e): count for e, count in tally_from_list(entry["tally"]).items()})
+        booked = {(run.name, event): n for run in self.runs().values() for event, n in run.spent.items()}
+        if booked != spent:
+            problems.append("the balances are not the sum of the entries")
+        for run, step, inputs, value in self._connection.execute("SELECT run, step, inputs, value FROM releases"):
+            found = debits.pop((run, step), None)
+            if found is None:
+                problems.append(f"run {run!r}, step {step}: a release without a debit")
+            elif found["value"] != digest(value) or found["inputs"] != inputs:
+                problems.append(f"run {run!r}, step {step}: the stored release was changed")
+        return problems + [f"run {run!r}, step {step}: a debit without its release" for run, step in debits]
+
+    def _check_budget(self, more: Tally, budget: Budget, held: bool) -> None:
+        now_spent = self.committed() if held else self.spent()
+        cost = best(_sum([now_spent, more]), budget.delta, self.relation).epsilon
+        if not cost <= budget.epsilon:
+            raise Refused(
+                f"data set {self.dataset!r} would come to epsilon {cost:.4g} at delta {budget.delta:g}; "
+                f"its owner allows {budget.epsilon:g} over its life."
+            )
+
+
+def _sum(tallies: Any) -> dict[DpEvent, int]:
+    total: Counter[DpEvent] = Counter()
+    for tally in tallies:
+        total.update(tally)
+    return dict(total)

@@ -1,0 +1,78 @@
+"""A ledger for simulations: it counts what was released, and forgets everything when the process ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.errors import Refused
+from dpadmm.privacy.accounting import Accounts
+from dpadmm.privacy.book import Stored
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.chain import Seal
+from dpadmm.privacy.events import DpEvent, Tally
+from dpadmm.privacy.relations import Relation
+
+
+class MemoryLedger:
+    """The book of a batch of simulated agents, for one run at a time. The latest release can be asked for again."""
+
+    def __init__(self, agents: int, relation: Relation) -> None:
+        self.relation = relation
+        self.accounts = Accounts(agents, relation)
+        self._latest: tuple[str, str, Stored] | None = None
+        self._states: dict[str, Mapping[str, NDArray[Any]]] = {}
+
+    def reserve(
+        self,
+        run: str,
+        terms_digest: str,
+        tallies: Sequence[Tally],
+        budget: Budget,
+        terms: Mapping[str, Any],
+        hold: bool = True,
+    ) -> None:
+        """A simulation has no budget to hold."""
+
+    def terms(self, run: str) -> Mapping[str, Any] | None:
+        return None
+
+    def restore(self, run: str, state: Mapping[str, NDArray[Any]]) -> None:
+        """Puts back what a checkpoint kept."""
+        self._states[run] = state
+
+    def find(self, run: str, step: str) -> Stored | None:
+        if self._latest is not None and self._latest[:2] == (run, step):
+            return self._latest[2]
+        return None
+
+    def commit(
+        self,
+        run: str,
+        step: str,
+        inputs: str,
+        events: tuple[DpEvent, ...],
+        value: NDArray[np.float64],
+        state: Mapping[str, NDArray[Any]],
+        budget: Budget,
+    ) -> Stored:
+        stored = Stored(value, events, inputs, None)
+        self.accounts.spend(events)
+        self._latest = (run, step, stored)
+        self._states[run] = state
+        return stored
+
+    def state(self, run: str) -> Mapping[str, NDArray[Any]] | None:
+        return self._states.get(run)
+
+    def check_seal(self, seal: Seal) -> None:
+        raise Refused("a simulation has no seals.")
+
+    def finish(self, run: str) -> None:
+        self._states.pop(run, None)
+
+    def refuse(self, reason: str) -> None:
+        """Nobody reads a simulation's refusals."""

@@ -1,0 +1,70 @@
+"""Which ledgers this account keeps, so that a second one for the same data set is noticed.
+
+A budget belongs to a data set, not to a file: a fresh ledger for records that have one already would be a fresh budget.
+The shelf is a folder with one small file per ledger (its data set's name, its records' digest, where it lies). It can
+only notice what happens under one account; it is a guard against accidents, not against an owner who cheats.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.wire import digest
+
+
+def default_folder() -> Path:
+    """Where the shelf is unless told otherwise."""
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "dpadmm" / "ledgers"
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The ledgers of this account."""
+
+    folder: Path
+
+    def ledger(self, path: Path, dataset: str, data_digest: str, relation: Relation) -> Ledger:
+        """The ledger at `path`, made if there is none; refused where it is not this data set's, or not its only one."""
+        if not path.exists():
+            self._check_new(path, dataset, data_digest)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            ledger = Ledger.create(path, dataset, data_digest, relation)
+            self._note(path, dataset, data_digest)
+            return ledger
+        ledger = Ledger.open(path)
+        for what, found, expected in (
+            ("data set", ledger.dataset, dataset),
+            ("records (by digest)", ledger.meta["data"], data_digest),
+            ("relation", str(ledger.relation), str(relation)),
+        ):
+            if found != expected:
+                ledger.close()
+                raise InputError(f"ledger {str(path)!r} is for {what} {found!r}, not {expected!r}.")
+        return ledger
+
+    def _check_new(self, path: Path, dataset: str, data_digest: str) -> None:
+        for note in sorted(self.folder.glob("*.json")):
+            kept = json.loads(note.read_text())
+            same = "name" if kept["dataset"] == dataset else "content" if kept["data"] == data_digest else None
+            if same is not None and kept["path"] != str(path.absolute()):
+                raise InputError(
+                    f"a data set of the same {same} has its ledger at {kept['path']!r}: use that one. "
+                    f"If it is gone for good, remove {str(note)!r} and count its budget as spent."
+                )
+            if same is not None:
+                raise InputError(
+                    f"the ledger of data set {dataset!r} was here and is gone: restore it from a backup. If there is "
+                    f"none, remove {str(note)!r} and count its budget as spent."
+                )
+
+    def _note(self, path: Path, dataset: str, data_digest: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        note = self.folder / f"{digest(dataset)[:16]}.json"
+        note.write_text(json.dumps({"dataset": dataset, "data": data_digest, "path": str(path.absolute())}))

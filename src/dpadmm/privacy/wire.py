@@ -1,0 +1,88 @@
+"""Events and arrays as text and bytes that read back exactly, for a ledger on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attr
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.privacy import events as known
+from dpadmm.privacy.events import DpEvent, Tally
+
+_EVENTS: dict[str, type[DpEvent]] = {
+    name: found for name in known.__all__ if isinstance(found := getattr(known, name), type)
+}
+
+
+def event_to_dict(event: DpEvent) -> dict[str, Any]:
+    """An event as plain JSON; numbers read back bit for bit."""
+    name = type(event).__name__
+    if name not in _EVENTS:
+        raise TypeError(f"{name} is not an event this ledger knows how to keep")
+    fields = {field.name: _plain(getattr(event, field.name)) for field in attr.fields(type(event))}
+    return {"event": name, **fields}
+
+
+def event_from_dict(entry: Mapping[str, Any]) -> DpEvent:
+    """The event written by `event_to_dict`."""
+    fields = {name: _rich(value) for name, value in entry.items() if name != "event"}
+    return _EVENTS[entry["event"]](**fields)
+
+
+def tally_to_list(tally: Tally) -> list[list[Any]]:
+    """Run-length coded: pairs of an event and how often."""
+    return [[event_to_dict(event), count] for event, count in tally.items()]
+
+
+def tally_from_list(pairs: list[list[Any]]) -> dict[DpEvent, int]:
+    return {event_from_dict(entry): count for entry, count in pairs}
+
+
+def canonical(value: Any) -> str:
+    """JSON with one spelling, so that equal things have equal digests."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(*parts: bytes | str) -> str:
+    """SHA-256 over the parts, each preceded by its length so that no two lists of parts look alike."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        total.update(len(data).to_bytes(8, "big"))
+        total.update(data)
+    return total.hexdigest()
+
+
+def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Named arrays as bytes."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays written by `pack`, bit for bit."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        return dict(stored)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, DpEvent):
+        return event_to_dict(value)
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _rich(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return event_from_dict(value)
+    if isinstance(value, list):
+        return tuple(_rich(entry) for entry in value)
+    return value

@@ -1,0 +1,99 @@
+"""The star's duals and means, and the descent's step, are those of the spec."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.admm.algorithm import absorb, answer, begin, combine
+from dpadmm.admm.consensus import CONSENSUS, Descent, Star
+from dpadmm.admm.noise import Multiplier
+from dpadmm.papers import ALGORITHMS
+from dpadmm.problems.penalties import L1, L2
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.sets import Box
+
+STARS = [name for name, recipe in ALGORITHMS.items() if isinstance(recipe.consensus, Star)]
+
+
+def played(name, shards, setting, drawing, rounds=6):
+    """(state before, release, broadcast before and after, state after) of each round, driven by hand."""
+    recipe = ALGORITHMS[name]
+    plan = recipe.plan(setting, Multiplier(2.0 if recipe.private else 0.0))
+    state, common = begin(plan), np.zeros((1, setting.dimension))
+    for k in range(1, rounds + 1):
+        rows = np.repeat(common, setting.agents, axis=0)
+        release, during = answer(plan, state, shards, rows, k, drawing(setting.agents, round=k))
+        after = combine(plan, common, release.value[None], k)
+        absorbed = absorb(plan, during, np.repeat(after, setting.agents, axis=0), k)
+        yield state, release.value, common, after, absorbed
+        state, common = absorbed, after
+
+
+@pytest.mark.parametrize("name", STARS)
+def test_duals_sum_to_zero_and_the_server_averages(name, simulated, terms, drawing):
+    """F4, for every recipe on the star: sum of duals 0 each round, z the mean of what was released."""
+    shards = simulated()
+    setting = terms(Problem(penalty=L2(), strength=0.01), shards)
+    for before, value, _, common, after in played(name, shards, setting, drawing):
+        size = np.abs(after.dual).max()
+        assert size > 1e-3
+        assert np.abs(after.dual.sum(axis=0)).max() <= 1e-14 * max(1.0, size)
+        np.testing.assert_allclose(common[0], value.mean(axis=0), rtol=1e-15, atol=1e-16)
+        # The server's whole step, with the duals it never sees (spec 3.1 step 2).
+        whole = value.mean(axis=0) - before.dual.mean(axis=0) / setting.rho
+        np.testing.assert_allclose(common[0], whole, atol=1e-12 * max(1.0, np.abs(value).max()))
+        np.testing.assert_array_equal(after.dual, before.dual - setting.rho * (value - common))
+
+
+@pytest.mark.parametrize("name", STARS)
+def test_one_agent_has_no_dual(name, simulated, terms, drawing):
+    """F4: with n = 1 the dual stays 0, exactly."""
+    shards = simulated(agents=1)
+    for *_, after in played(name, shards, terms(Problem(), shards), drawing):
+        np.testing.assert_array_equal(after.dual, 0.0)
+
+
+def test_star_terms(simulated, terms):
+    setting = terms(Problem(), simulated(), rho=0.7)
+    dual, common = np.random.default_rng(0).standard_normal((2, 4, 3))
+    tilt, kappa, centre = Star().terms(setting, dual, common)
+    np.testing.assert_array_equal(tilt, -dual)
+    np.testing.assert_array_equal(kappa, np.full((4, 1), 0.7))
+    np.testing.assert_array_equal(centre, common)
+
+
+@pytest.mark.parametrize("penalty", [L1(), L2()], ids=["l1", "l2"])
+def test_descent_step(penalty, terms):
+    """Spec 3.5: z - eta (mean of the gradients + strength R'(z)), projected."""
+    setting = terms(Problem(penalty=penalty, strength=0.2), [5, 6], dimension=2)
+    common, releases = np.array([[1.0, -2.0]]), np.array([[[0.5, 0.1], [0.3, -0.3]]])
+    slope = np.array([0.4, -0.1]) + 0.2 * (np.sign(common[0]) if penalty.name == "l1" else common[0])
+    expected = common[0] - 0.1 * slope
+    eta = np.full(2, 0.1)
+    np.testing.assert_allclose(Descent().combine(setting, common, releases, eta)[0], expected, rtol=1e-14)
+    boxed = replace(setting, problem=replace(setting.problem, domain=Box(0.5)))
+    np.testing.assert_allclose(
+        Descent().combine(boxed, common, releases, eta)[0], np.clip(expected, -0.5, 0.5), rtol=1e-14
+    )
+
+
+def test_descent_keeps_no_dual_and_releases_gradients(terms):
+    setting = terms(Problem(), [5, 6])
+    dual, released, common = np.random.default_rng(0).standard_normal((3, 2, 3))
+    assert Descent().dual(setting, dual, released, common) is dual
+    assert not Descent.releases_models
+    assert Star.releases_models
+
+
+@pytest.mark.parametrize("name", CONSENSUS)
+def test_runs_side_by_side_do_not_mix(name, terms):
+    consensus = CONSENSUS[name]()
+    setting = terms(Problem(penalty=L2(), strength=0.2), np.arange(3, 20), dimension=1)
+    rng = np.random.default_rng(1)
+    common, releases = rng.standard_normal((5, 1)), rng.standard_normal((5, 17, 1))
+    eta = np.full(17, 0.1)
+    together = consensus.combine(setting, common, releases, eta)
+    for run in range(5):
+        alone = consensus.combine(setting, common[run : run + 1], releases[run : run + 1], eta)
+        np.testing.assert_array_equal(together[run], alone[0])

@@ -1,0 +1,44 @@
+"""The options of `train` and the fields of a spec are the same things."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from dpadmm.cli.main import app
+from dpadmm.spec import DataSpec, RunSpec, SimulationSpec
+
+# Columns are tables, which only a spec file can say; an evaluation is an owner's answer, not part of a simulation.
+FILE_ONLY = {"columns", "evaluation_epsilon"}
+FIELDS = [
+    entry for kind in (RunSpec, DataSpec, SimulationSpec) for entry in fields(kind) if entry.name not in FILE_ONLY
+]
+FLAGS = {"source": "--data"}
+
+
+def _option(name: str) -> Any:
+    command: Any = get_command(app)
+    flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
+    return next(option for option in command.commands["train"].params if flag in option.opts)
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_every_field_has_an_option_that_leaves_it_alone(field: Any) -> None:
+    assert _option(field.name).default is None
+
+
+@pytest.mark.parametrize(
+    "field", [entry for entry in FIELDS if entry.default not in (None, MISSING)], ids=lambda f: f.name
+)
+def test_the_help_shows_the_true_default(field: Any) -> None:
+    shown = _option(field.name).show_default
+    if isinstance(field.default, bool):
+        assert shown in {"no", "total"}
+        assert field.default is False
+    elif isinstance(field.default, int | float):
+        assert float(shown) == field.default
+    else:
+        assert shown == field.default

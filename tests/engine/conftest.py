@@ -1,0 +1,52 @@
+"""Tiny data sets by name, and experiments over them that take milliseconds."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpadmm.datasets import DATASETS, Source, simulate
+from dpadmm.engine.result import Result
+from dpadmm.papers import ALGORITHMS
+from dpadmm.spec import Experiment
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data sets "tiny" (two classes), "tiny-multiclass" and "tiny-regression": 200 records of 4 features."""
+    for name, kind in (
+        ("tiny", "classification"),
+        ("tiny-multiclass", "multiclass"),
+        ("tiny-regression", "regression"),
+    ):
+        source = Source(lambda seed=0, kind=kind: simulate(kind, 200, 4, seed), "for tests")
+        monkeypatch.setitem(DATASETS, name, source)
+
+
+@pytest.fixture
+def experiment() -> Callable[..., Experiment]:
+    """experiment(algorithm, **changes): five agents, twelve rounds, a budget where one is needed."""
+
+    def make(algorithm: str = "dp-admm", **changes: Any) -> Experiment:
+        terms: dict[str, Any] = {"source": "tiny", "agents": 5, "rounds": 12, "strength": 1e-3, "test": 0.25, "seed": 7}
+        if ALGORITHMS.get(algorithm, ALGORITHMS["dp-admm"]).private and "noise_multiplier" not in changes:
+            terms |= {"epsilon": 2.0, "delta": 1e-5}
+        return Experiment().changed(algorithm=algorithm, **(terms | changes))
+
+    return make
+
+
+@pytest.fixture
+def same() -> Callable[[Result, Result], None]:
+    """same(a, b): two results hold the same numbers, bit for bit."""
+
+    def check(one: Result, other: Result) -> None:
+        np.testing.assert_array_equal(one.models, other.models)
+        np.testing.assert_array_equal(one.mean_models, other.mean_models)
+        assert one.history.rounds == other.history.rounds
+        assert list(one.history.metrics) == list(other.history.metrics)
+        for name in one.history.metrics:
+            np.testing.assert_array_equal(one.history[name], other.history[name], err_msg=name)
+
+    return check

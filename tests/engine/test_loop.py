@@ -1,0 +1,108 @@
+"""The loop: batches of runs, running means, one thread pool, nothing private in what leaves."""
+
+import gc
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from dpadmm.engine.experiment import prepare, train
+from dpadmm.engine.loop import Cohort, one_thread_pool, rounds, start, without_memory
+from dpadmm.privacy.randomness import Seeded
+
+
+@pytest.fixture
+def two_threads():
+    with threadpool_limits(limits=2, user_api="blas"):
+        yield
+
+
+def step(cohort, state):
+    """The state one round on."""
+    return next(rounds(cohort, state))
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_one_thread_pool_restores_what_was(two_threads):
+    before = blas_threads()
+    assert max(before) == 2
+    with one_thread_pool():
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+    with pytest.raises(RuntimeError), one_thread_pool():
+        raise RuntimeError
+    assert blas_threads() == before
+
+
+def test_a_run_restores_the_threads_it_found(two_threads, experiment):
+    inside = []
+    before = blas_threads()
+    train(experiment("pvp", rounds=2), progress=lambda *_: inside.append(max(blas_threads())))
+    assert inside == [1, 1]
+    assert blas_threads() == before
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    try:
+        train(experiment("pvp", rounds=2), progress=stop)
+    except KeyboardInterrupt:
+        pass
+    gc.collect()
+    assert blas_threads() == before
+
+
+def test_running_means_are_over_the_rounds_they_name(experiment):
+    prepared = prepare(experiment(rounds=6))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 3], Seeded(1))
+    local, common = [np.zeros((10, 4))], []
+    for state in rounds(cohort, start(cohort)):
+        local.append(state.agents.released)
+        common.append(state.common)
+        np.testing.assert_allclose(state.mean_local, np.mean(local[1:], axis=0), rtol=1e-13, atol=1e-16)
+        np.testing.assert_allclose(state.mean_local_before, np.mean(local[:-1], axis=0), rtol=1e-13, atol=1e-16)
+        np.testing.assert_allclose(state.mean_common, np.mean(common, axis=0), rtol=1e-13, atol=1e-16)
+
+
+@pytest.mark.parametrize("algorithm", ["dp-admm", "pvp", "dvp", "admm"])
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+def test_a_step_leaves_its_state_as_it_was(algorithm, penalty, experiment):
+    """States are values: playing on from one twice gives the same, so a checkpoint may be taken at any time."""
+    if (algorithm, penalty) == ("dvp", "l1"):
+        penalty = "none"
+    prepared = prepare(experiment(algorithm, penalty=penalty, strength=0.05))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(1))
+    state = step(cohort, step(cohort, start(cohort)))
+    released, dual = state.agents.released.copy(), state.agents.dual.copy()
+    first, again = step(cohort, state), step(cohort, state)
+    np.testing.assert_array_equal(state.agents.released, released)
+    np.testing.assert_array_equal(state.agents.dual, dual)
+    np.testing.assert_array_equal(first.common, again.common)
+    np.testing.assert_array_equal(first.agents.memory.point, again.agents.memory.point)
+
+
+def test_rows_of_a_cohort_are_agents_run_after_run(experiment):
+    prepared = prepare(experiment())
+    cohort = Cohort.of(prepared.plan, prepared.shards, [4, 2], Seeded(1))
+    np.testing.assert_array_equal(cohort.runs, [4] * 5 + [2] * 5)
+    np.testing.assert_array_equal(cohort.agents, [*range(5), *range(5)])
+    assert cohort.size == 5
+    assert cohort.rows.setting.agents == cohort.shards.agents == 10
+    rows = np.arange(20.0).reshape(10, 2)
+    np.testing.assert_array_equal(cohort.by_run(rows)[1], rows[5:])
+    np.testing.assert_array_equal(cohort.to_rows(np.array([[1.0], [2.0]])).ravel(), [1.0] * 5 + [2.0] * 5)
+    # Run 2 is the same in any company.
+    alone = Cohort.of(prepared.plan, prepared.shards, [2], Seeded(1))
+    np.testing.assert_array_equal(step(cohort, start(cohort)).common[1:], step(alone, start(alone)).common)
+
+
+def test_what_leaves_the_engine_holds_no_solver_memory(experiment):
+    prepared = prepare(experiment("pvp", rounds=2))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(1))
+    state = step(cohort, start(cohort))
+    assert state.agents.memory.private
+    assert not without_memory(state).agents.memory.private
+    np.testing.assert_array_equal(without_memory(state).common, state.common)

@@ -1,0 +1,64 @@
+"""Small problems for whole recipes: records, terms, a plan, and all rounds of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpadmm.admm.algorithm import Plan
+from dpadmm.admm.setting import Setting
+from dpadmm.datasets import simulate
+from dpadmm.engine.loop import Cohort, State, rounds, start
+from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.losses import Logistic, Loss
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.shards import Shards, gather
+
+KINDS = {"binary": "classification", "multiclass": "multiclass", "regression": "regression"}
+CLASSES = {"binary": 2, "multiclass": 3, "regression": 0}
+
+
+@pytest.fixture(scope="session")
+def simulated() -> Callable[..., Shards]:
+    """simulated(loss, sizes, width): one agent of each size."""
+
+    def make(loss: Loss | None = None, sizes: tuple[int, ...] = (5, 12, 8), width: int = 3, seed: int = 0) -> Shards:
+        loss = loss or Logistic()
+        data = simulate(KINDS[loss.task], sum(sizes), width, seed)
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        targets = loss.encode(data.targets, CLASSES[loss.task])
+        return gather(data.features, targets, owner, norm_bound=1.0, names=[f"agent {i}" for i in range(len(sizes))])
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def terms() -> Callable[..., Setting]:
+    """terms(problem, shards, **changes): the public facts of a run."""
+
+    def make(problem: Problem, shards: Shards, **changes: Any) -> Setting:
+        setting = Setting(
+            problem=problem,
+            counts=shards.counts,
+            dimension=shards.width * problem.loss.outputs(3),
+            norm_bound=1.0,
+            relation=Relation.REPLACE,
+            rounds=5,
+        )
+        return replace(setting, **changes)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def played() -> Callable[..., list[State]]:
+    """played(plan, shards, seed, runs): the states after every round."""
+
+    def play(plan: Plan, shards: Shards, seed: int = 0, runs: Any = (0,)) -> list[State]:
+        cohort = Cohort.of(plan, shards, list(runs), Seeded(seed))
+        return list(rounds(cohort, start(cohort)))
+
+    return play

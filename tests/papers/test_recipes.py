@@ -1,0 +1,274 @@
+"""The contract of every recipe: it runs, changes nothing in itself, repeats, spends its budget, and has its twin."""
+
+import copy
+import hashlib
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+
+from dpadmm.admm.algorithm import absorb, answer, begin, combine
+from dpadmm.admm.noise import Multiplier, TotalBudget
+from dpadmm.engine.loop import Cohort
+from dpadmm.engine.observer import account
+from dpadmm.engine.reference import optimum
+from dpadmm.errors import InputError
+from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.events import NonPrivateDpEvent
+from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.losses import LOSSES, Logistic
+from dpadmm.problems.penalties import L1, L2, PENALTIES
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.sets import Box
+
+PRIVATE = {name: recipe for name, recipe in ALGORITHMS.items() if recipe.private}
+every_recipe = pytest.mark.parametrize("recipe", ALGORITHMS.values(), ids=ALGORITHMS)
+every_private_recipe = pytest.mark.parametrize("recipe", PRIVATE.values(), ids=PRIVATE)
+every_loss = pytest.mark.parametrize("loss", [kind() for kind in LOSSES.values()], ids=LOSSES)
+
+PROBLEM = Problem(penalty=L2(), strength=0.05)
+BUDGET = Budget(1.5, 1e-5)
+
+
+def request_for(recipe, budget=BUDGET):
+    return TotalBudget((budget,)) if recipe.private else Multiplier(0.0)
+
+
+def bits(states):
+    """All numbers of a run, in one digest."""
+    digest = hashlib.sha256()
+    for state in states:
+        for values in (state.common, state.agents.released, state.agents.dual, state.mean_common, state.mean_local):
+            digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
+def accepts(recipe, setting):
+    try:
+        recipe.check(setting)
+    except InputError:
+        return False
+    return True
+
+
+def test_the_registry_names_its_recipes_and_their_twins():
+    for name, recipe in ALGORITHMS.items():
+        assert recipe.name == name
+        assert recipe.about
+        assert recipe.paper
+        assert (recipe.twin is not None) == recipe.private
+        if recipe.twin:
+            twin = ALGORITHMS[recipe.twin]
+            assert not twin.private
+            assert twin.consensus == recipe.consensus
+            assert [type(p.solver) for p in twin.phases] == [type(p.solver) for p in recipe.phases]
+    assert set(PRIVATE) == {"pvp", "dvp", "dp-admm", "dpsgd"}
+
+
+@every_recipe
+def test_it_runs(recipe, simulated, terms, played):
+    shards = simulated()
+    states = played(recipe.plan(terms(PROBLEM, shards), request_for(recipe)), shards)
+    assert [state.round for state in states] == [1, 2, 3, 4, 5]
+    assert all(np.isfinite(state.common).all() for state in states)
+    assert (states[-1].common != 0).all()
+
+
+@every_recipe
+def test_it_is_a_frozen_value(recipe, simulated, terms, played):
+    before, mark = copy.deepcopy(recipe), hash(recipe)
+    shards = simulated()
+    played(recipe.plan(terms(PROBLEM, shards), request_for(recipe)), shards)
+    assert recipe == before
+    assert hash(recipe) == mark == hash(before)
+    with pytest.raises(FrozenInstanceError):
+        recipe.name = "other"
+    assert recipe != recipe.tuned(schedule=ALGORITHMS["dpsgd"].schedule.__class__(0.123))
+
+
+@every_recipe
+@pytest.mark.parametrize("penalty", [L1(), L2()], ids=["l1", "l2"])
+def test_twice_from_one_seed_is_the_same_run(recipe, penalty, simulated, terms, played):
+    shards = simulated()
+    setting = terms(Problem(penalty=penalty, strength=0.05), shards)
+    if not accepts(recipe, setting):
+        assert recipe.name == "dvp"
+        return
+    plan = recipe.plan(setting, request_for(recipe))
+    first = bits(played(plan, shards, seed=3))
+    again = bits(played(recipe.plan(setting, request_for(recipe)), shards, seed=3))
+    assert first == again
+    assert (bits(played(plan, shards, seed=4)) == first) == (not recipe.private)
+
+
+@every_loss
+@every_private_recipe
+def test_without_noise_it_is_its_twin_bit_for_bit(recipe, loss, simulated, terms, played):
+    """F12: the twin with the same resolved schedule, tuned to noise that is then not added."""
+    shards = simulated(loss)
+    for penalty in PENALTIES.values():
+        setting = terms(Problem(loss, penalty(), 0.05), shards)
+        if not accepts(recipe, setting):
+            assert recipe.name == "dvp"
+            continue
+        loud = recipe.plan(setting, Multiplier(3.0))
+        silent = replace(loud, noise=recipe.plan(setting, Multiplier(0.0)).noise)
+        twin = replace(ALGORITHMS[recipe.twin], schedule=recipe.schedule)
+        twin_plan = replace(loud, algorithm=twin, noise=twin.plan(setting, Multiplier(0.0)).noise)
+        assert (loud.sigma > 0).all()
+        mine = played(silent, shards)
+        assert bits(mine) == bits(played(twin_plan, shards))
+        assert bits(mine) != bits(played(loud, shards))
+        assert silent.events(1) == (NonPrivateDpEvent(),) * 3
+
+
+@every_private_recipe
+def test_zero_noise_asked_for_from_the_start_is_the_twin_as_it_is(recipe, simulated, terms, played):
+    shards = simulated()
+    setting = terms(PROBLEM, shards)
+    twin = ALGORITHMS[recipe.twin].plan(setting, Multiplier(0.0))
+    assert bits(played(recipe.plan(setting, Multiplier(0.0)), shards)) == bits(played(twin, shards))
+
+
+@every_recipe
+@every_loss
+def test_a_batch_of_n_is_n_batches_of_one_bit_for_bit(recipe, loss, simulated, terms):
+    """Each agent alone, with its own rows of the plan, its own words and the same broadcasts."""
+    shards = simulated(loss, sizes=(3, 1100, 40, 7))  # one agent has several chunks
+    setting = terms(Problem(loss, L2(), 0.05), shards)
+    if not accepts(recipe, setting):
+        assert recipe.name == "dvp"
+        return
+    plan = recipe.plan(setting, request_for(recipe))
+    state, common = begin(plan), np.zeros((1, setting.dimension))
+    alone = [begin(plan.take([i])) for i in range(4)]
+
+    def words(round, agents):
+        runs = np.zeros(len(agents), dtype=np.int64)
+        return lambda purpose, count: Seeded(1).words(runs, np.asarray(agents), round, purpose, count)
+
+    for k in range(1, 6):
+        rows = np.repeat(common, 4, axis=0)
+        release, state = answer(plan, state, shards, rows, k, words(k, range(4)))
+        after = combine(plan, common, release.value[None], k)
+        state = absorb(plan, state, np.repeat(after, 4, axis=0), k)
+        for i in range(4):
+            mine = plan.take([i])
+            single, alone[i] = answer(mine, alone[i], shards.take([i]), common, k, words(k, [i]))
+            alone[i] = absorb(mine, alone[i], after, k)
+            np.testing.assert_array_equal(single.value[0], release.value[i])
+            np.testing.assert_array_equal(alone[i].dual[0], state.dual[i])
+            assert single.events == (release.events[i],)
+        common = after
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+@pytest.mark.parametrize(
+    ("name", "rounds", "near"), [("admm", 300, 1e-6), ("linearised-admm", 1500, 1e-4)], ids=["admm", "linearised"]
+)
+def test_without_noise_the_pooled_optimum_is_reached(name, rounds, near, penalty, simulated, terms, played):
+    shards = simulated(sizes=(20, 30, 25))
+    problem = Problem(Logistic(), PENALTIES[penalty](), 0.05)
+    recipe = ALGORITHMS[name]
+    if name == "linearised-admm" and penalty == "l1":
+        near = 2e-2  # theorem 3's steps fall like 1/sqrt(k), and a subgradient method hovers
+    state = played(recipe.plan(terms(problem, shards, rounds=rounds), Multiplier(0.0)), shards)[-1]
+    best = optimum(problem, shards, 3)
+    assert np.linalg.norm(best) > 0.3
+    np.testing.assert_allclose(state.common[0], best, atol=near)
+    np.testing.assert_allclose(state.agents.released, np.tile(best, (3, 1)), atol=2 * near)
+
+
+def test_gradient_descent_reaches_the_pooled_optimum(simulated, terms, played):
+    shards = simulated(sizes=(20, 30, 25))
+    recipe = ALGORITHMS["gradient-descent"].tuned(schedule=ALGORITHMS["dpsgd"].schedule.__class__(2.0))
+    state = played(recipe.plan(terms(PROBLEM, shards, rounds=400), Multiplier(0.0)), shards)[-1]
+    np.testing.assert_allclose(state.common[0], optimum(PROBLEM, shards, 3), atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["dp-admm", "dpsgd"])
+def test_gradient_noise_keeps_every_broadcast_in_the_box(name, simulated, terms, played):
+    shards = simulated()
+    plan = ALGORITHMS[name].plan(terms(Problem(domain=Box(0.05)), shards), Multiplier(3.0))
+    for state in played(plan, shards):
+        assert np.abs(state.common).max() <= 0.05 * (1 + 1e-15)  # a mean of bounds is a bound, to a bit
+        if name == "dp-admm":
+            assert np.abs(state.agents.released).max() == 0.05
+
+
+@every_private_recipe
+def test_noise_differs_between_seeds_runs_agents_and_rounds(recipe, simulated, terms, played):
+    """Four agents with the same records: without noise their answers in round one would be the same."""
+    shards = simulated(sizes=(6,)).take([0, 0, 0, 0])
+    plan = recipe.plan(terms(PROBLEM, shards), Multiplier(2.0))
+    silent = played(recipe.plan(terms(PROBLEM, shards), Multiplier(0.0)), shards)
+    assert np.ptp(silent[0].agents.released, axis=0).max() == 0.0
+    first = played(plan, shards, seed=0, runs=(0, 1))
+    other_seed = played(plan, shards, seed=1)
+    one_round = first[0].agents.released  # (2 runs * 4 agents, D)
+    everyone = np.concatenate([one_round, other_seed[0].agents.released])
+    assert len(np.unique(everyone[:, 0])) == 12
+    # Nor is what is new in one round what was new before.
+    values = np.stack(
+        [state.agents.released[:4] - quiet.agents.released for state, quiet in zip(first, silent, strict=True)]
+    )
+    assert len(np.unique(values)) == values.size
+
+
+@every_private_recipe
+@pytest.mark.parametrize("relation", list(Relation), ids=str)
+@pytest.mark.parametrize("rounds", [1, 37])
+def test_all_rounds_together_spend_the_budget_and_no_more(recipe, relation, rounds, simulated, terms):
+    shards = simulated()
+    for budget in (Budget(1.0, 1e-5), Budget(0.05, 1e-7), Budget(8.0, 1e-3)):
+        plan = recipe.plan(terms(PROBLEM, shards, rounds=rounds, relation=relation), request_for(recipe, budget))
+        spent = account(Cohort.of(plan, shards, [0], Seeded(0)), rounds).worst(budget.delta)
+        assert 0.999 * budget.epsilon < spent.epsilon <= budget.epsilon
+        assert spent.relation is relation
+
+
+def test_pure_recipes_need_no_delta(simulated, terms):
+    shards = simulated()
+    for recipe in (ALGORITHMS["dvp"], ALGORITHMS["pvp"].tuned(mechanism="gamma-norm")):
+        plan = recipe.plan(terms(PROBLEM, shards, rounds=9), TotalBudget((Budget(0.7, 0.0),)))
+        spent = account(Cohort.of(plan, shards, [0], Seeded(0)), 9).worst(0.0)
+        assert 0.999 * 0.7 < spent.epsilon <= 0.7
+        assert spent.accountant == "pure"
+
+
+@every_private_recipe
+def test_each_agent_may_have_its_own_budget(recipe, simulated, terms):
+    shards = simulated(sizes=(10, 10, 10))
+    budgets = (Budget(0.5, 1e-5), Budget(1.0, 1e-5), Budget(4.0, 1e-6))
+    plan = recipe.plan(terms(PROBLEM, shards), TotalBudget(budgets))
+    multipliers = plan.noise[0].mechanism.noise_multiplier
+    assert multipliers[0] > multipliers[1] > multipliers[2] > 0
+    accounts = account(Cohort.of(plan, shards, [0], Seeded(0)), 5)
+    for agent, budget in enumerate(budgets):
+        alone = recipe.plan(terms(PROBLEM, shards.take([agent])), TotalBudget((budget,)))
+        assert alone.noise[0].mechanism.noise_multiplier[0] == multipliers[agent]
+        spent = accounts.guarantee(agent, budget.delta).epsilon
+        assert 0.999 * budget.epsilon < spent <= budget.epsilon
+    assert accounts.worst(1e-5).epsilon == accounts.guarantee(2, 1e-5).epsilon
+
+
+@pytest.mark.parametrize("name", ["pvp", "dp-admm", "dpsgd"])
+def test_zero_out_needs_half_the_noise(name, simulated, terms, played):
+    shards = simulated()
+    recipe = ALGORITHMS[name].tuned(schedule=ALGORITHMS["dpsgd"].schedule)  # the same step for both
+    first = {}
+    for relation in Relation:
+        setting = terms(PROBLEM, shards, relation=relation)
+        plan = recipe.plan(setting, TotalBudget((BUDGET,)))
+        silent = recipe.plan(setting, Multiplier(0.0))
+        noisy, exact = (played(p, shards)[0].agents.released for p in (plan, silent))
+        first[relation] = noisy - exact
+        assert plan.events(1) == recipe.plan(
+            replace(setting, relation=Relation.REPLACE), TotalBudget((BUDGET,))
+        ).events(1)
+    tau = 2e-10 if name == "pvp" else 0.0
+    np.testing.assert_allclose(first[Relation.ZERO_OUT], first[Relation.REPLACE] / 2, rtol=1e-6 + 100 * tau, atol=1e-12)
+    sigma = [recipe.plan(terms(PROBLEM, shards, relation=r), TotalBudget((BUDGET,))).sigma for r in Relation]
+    np.testing.assert_allclose(sigma[1], sigma[0] / 2, rtol=1e-12)

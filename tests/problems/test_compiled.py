@@ -1,0 +1,119 @@
+"""The cache of compiled code follows the sources, and a tag's type chooses the code."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba
+import pytest
+
+from dpadmm.problems import compiled as room
+from dpadmm.problems.compiled import compiled, implements
+from dpadmm.problems.kernels import scalars
+
+
+class Tripled(NamedTuple):
+    offset: float
+
+
+class Shifted(NamedTuple):  # the same field, hence the same memory layout, as `Tripled`
+    offset: float
+
+
+class Forgotten(NamedTuple):
+    offset: float
+
+
+@implements(scalars.derivative, Tripled)
+def _tripled(loss: Tripled, margin: float, target: float) -> float:
+    return 3.0 * margin + loss.offset
+
+
+@implements(scalars.derivative, Shifted)
+def _shifted(loss: Shifted, margin: float, target: float) -> float:
+    return margin - target + loss.offset
+
+
+@numba.njit
+def slope(loss: Any, margin: float, target: float) -> float:
+    """A kernel that knows no loss."""
+    return scalars.derivative(loss, margin, target)
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the room's sources, which the cache folder is named after."""
+    sources = shutil.copytree(room._ROOM, tmp_path / "problems", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(room, "_ROOM", Path(sources))
+    return Path(sources)
+
+
+def test_a_copy_of_the_same_sources_has_the_same_cache_folder(copy: Path) -> None:
+    assert room._cache_folder() == room._CACHE_FOLDER
+
+
+@pytest.mark.parametrize("changed", ["losses/hinge.py", "kernels/dense.py", "compiled.py", "shards.py"])
+def test_a_changed_source_has_a_cache_folder_of_its_own(copy: Path, changed: str) -> None:
+    before = room._cache_folder()
+    source = copy / changed
+    text = source.read_text()
+    source.write_text(text + "\n# one more line\n")
+    assert room._cache_folder() != before
+    source.write_text(text)
+    assert room._cache_folder() == before
+
+
+def test_a_new_source_has_a_cache_folder_of_its_own(copy: Path) -> None:
+    before = room._cache_folder()
+    (copy / "losses" / "quantile.py").write_text("SLOPE = 0.5\n")
+    assert room._cache_folder() != before
+
+
+def test_the_cache_folder_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert Path(room._cache_folder()).parent == tmp_path / "dpadmm"
+
+
+def test_decoration_leaves_numbas_own_cache_setting_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "elsewhere")
+
+    @compiled()
+    def doubled(number: float) -> float:
+        return 2.0 * number
+
+    assert numba.config.CACHE_DIR == "elsewhere"
+    assert str(doubled._cache.cache_path).startswith(room._CACHE_FOLDER)
+
+
+def test_a_decoration_that_fails_leaves_numbas_own_cache_setting_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "elsewhere")
+    with pytest.raises((TypeError, AttributeError)):
+        compiled()("not a function")  # type: ignore[arg-type]
+    assert numba.config.CACHE_DIR == "elsewhere"
+
+
+def test_kernels_are_cached_in_the_folder_of_these_sources() -> None:
+    from dpadmm.problems.kernels import dense, softmax, sparse
+
+    for kernel in (dense.gradient, sparse.gradient, softmax.gradient):
+        assert str(kernel._cache.cache_path).startswith(room._CACHE_FOLDER)
+
+
+def test_the_type_of_a_tag_selects_its_code_and_its_fields_are_read() -> None:
+    assert slope(Tripled(0.0), 2.0, 1.0) == 6.0
+    assert slope(Shifted(0.0), 2.0, 1.0) == 1.0
+    assert slope(Tripled(0.5), 2.0, 1.0) == 6.5
+    assert slope(Shifted(10.0), 2.0, 1.0) == 11.0
+
+
+def test_a_tag_without_code_is_an_error_when_compiled() -> None:
+    with pytest.raises(numba.TypingError):
+        slope(Forgotten(0.0), 2.0, 1.0)
+
+
+def test_a_stub_called_from_python_says_so() -> None:
+    for stub in (scalars.value, scalars.derivative, scalars.curvature):
+        with pytest.raises(NotImplementedError, match="only from compiled code"):
+            stub(Tripled(0.0), 1.0, 1.0)
