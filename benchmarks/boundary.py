@@ -11,8 +11,9 @@ import numpy as np
 
 from dpadmm.admm.algorithm import absorb, answer, combine
 from dpadmm.engine.experiment import prepare
-from dpadmm.engine.loop import Cohort, one_thread_pool, rounds, start
+from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.privacy.randomness import Seeded
+from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.spec import Experiment
 from timing import arguments, best, show
 

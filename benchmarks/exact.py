@@ -64,11 +64,11 @@ def main() -> None:
     peers = {}
     for threads in (1, 2):  # L-BFGS at its better number of BLAS threads, found on a tenth of the rounds
         short = prepare(Experiment().changed(algorithm="admm", rounds=max(1, given.rounds // 10)))
-        with threadpool_limits(threads):
+        with threadpool_limits(threads, user_api="blas"):
             began = time.perf_counter()
             lbfgs(short)
             peers[threads] = time.perf_counter() - began
-    with threadpool_limits(min(peers, key=lambda threads: peers[threads])):
+    with threadpool_limits(min(peers, key=lambda threads: peers[threads]), user_api="blas"):
         began = time.perf_counter()
         reference = lbfgs(prepared)
         theirs = time.perf_counter() - began

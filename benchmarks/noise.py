@@ -20,8 +20,8 @@ def main() -> None:
     runs, agents = np.zeros(AGENTS, dtype=np.int64), np.arange(AGENTS)
     value, unit = np.zeros((AGENTS, DIMENSION)), np.ones(AGENTS)
 
-    def add(kind, source):
-        mechanism = kind(unit)
+    def add(kind, source, lattice=False):
+        mechanism = kind(unit).on_lattice() if lattice else kind(unit)
         count = mechanism.words_needed(DIMENSION)
         return lambda: mechanism.add(value, unit, source.words(runs, agents, 1, "benchmark", count))
 
@@ -30,6 +30,7 @@ def main() -> None:
             "numpy": lambda: value + numpy_stream.standard_normal((AGENTS, DIMENSION)),
             "gaussian_seeded": add(Gaussian, Seeded(0)),
             "gaussian_system": add(Gaussian, System()),
+            "gaussian_secure": add(Gaussian, System(), lattice=True),
             "laplace_system": add(Laplace, System()),
             "gamma_norm_system": add(GammaNorm, System()),
         },
@@ -39,6 +40,7 @@ def main() -> None:
         {
             "seeded_ratio": times["gaussian_seeded"] / times["numpy"],
             "system_ratio": times["gaussian_system"] / times["numpy"],
+            "secure_ratio": times["gaussian_secure"] / times["numpy"],  # at most 5
             "numbers": AGENTS * DIMENSION,
             **{f"{name}_milliseconds": value for name, value in times.items()},
         },

@@ -11,8 +11,9 @@ agents, a ledger in memory, seeded noise): what is simulated is what is deployed
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from dpadmm.privacy.randomness import IntArray, Randomness, System
 from dpadmm.privacy.relations import Relation
 from dpadmm.privacy.shelf import Shelf, default_folder
 from dpadmm.privacy.wire import digest
+from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.shards import FloatArray, Shards
 
 EVALUATION = "evaluation"
@@ -66,6 +68,7 @@ class _Joined:
     policy: Policy | None
     state: AgentState
     round: int
+    position: int = 0  # the ledger's entry that the state is of
 
 
 class Agent:
@@ -92,6 +95,10 @@ class Agent:
             raise InputError("seeded noise protects nobody: an agent with a policy takes the system's randomness only.")
         if len(members) != shards.agents:
             raise InputError(f"{len(members)} members for {shards.agents} shards: name one position for each.")
+        if policy is not None and shards.agents != 1:
+            raise InputError(f"an agent with a policy answers for one owner, not for {shards.agents}.")
+        if persons is not None and len(persons) != shards.counts.sum():
+            raise InputError(f"{len(persons)} persons for {shards.counts.sum()} records: name one for each record.")
         self.shards = shards
         self.policy = policy
         self.ledger = ledger
@@ -130,7 +137,7 @@ class Agent:
         """Agrees to a run, or refuses it; joining again after a restart goes on where the run was."""
         try:
             self._join(run, agreement)
-        except (InputError, ConvergenceError) as error:
+        except InputError as error:
             raise self._refusal(f"the terms cannot be met: {error}") from None
         except Refused as refused:
             raise self._refusal(str(refused)) from None
@@ -138,6 +145,7 @@ class Agent:
     def _join(self, run: str, agreement: Agreement) -> None:
         if not _is_name(run) or not isinstance(agreement, Agreement):
             raise Refused("a run needs a name of at most 100 letters and agreed terms.")
+        agreement.check()
         policy = self._policy_of(run)
         if policy is not None:
             self._check_policy(self._in_force(policy), agreement)
@@ -166,6 +174,8 @@ class Agent:
         terms = self.ledger.terms(run)
         if self.policy is None or terms is None:
             return self.policy
+        if "policy" not in terms:
+            raise Refused(f"the name {run!r} is taken in this ledger.")
         return Policy.from_dict(terms["policy"])
 
     def _in_force(self, policy: Policy) -> Policy:
@@ -189,11 +199,10 @@ class Agent:
                 f"the terms protect {agreement.records_per_person} record(s) of a person, this owner's policy "
                 f"{policy.records_per_person}."
             )
-        if policy.records_per_person > 1:
-            if self._persons is None:
-                raise Refused("a person may have several records here, and they are not grouped by person.")
-            if np.unique(np.asarray(self._persons), return_counts=True)[1].max() > policy.records_per_person:
-                raise Refused(f"some person has more than {policy.records_per_person} records.")
+        if self._persons is None and policy.records_per_person > 1:
+            raise Refused("a person may have several records here, and they are not grouped by person.")
+        if self._persons is not None and max(Counter(self._persons).values()) > policy.records_per_person:
+            raise Refused(f"some person has more than {policy.records_per_person} record(s).")
 
     def _check_shards(self, agreement: Agreement, plan: Plan) -> None:
         if self.shards.width * plan.setting.problem.loss.outputs(agreement.classes) != plan.setting.dimension:
@@ -207,12 +216,17 @@ class Agent:
 
     def answer(self, request: Request) -> Release:
         """The release of a step, debited before it leaves; or `Refused`."""
+        # A simulation has its one pool around all rounds; a real owner's numbers must not depend on its own threads.
+        pool = nullcontext() if self.randomness.simulated else one_thread_pool()
         try:
-            return self._answer(request)
+            with pool:
+                return self._answer(request)
         except Refused as refused:
             raise self._refusal(str(refused)) from None
-        except (InputError, ConvergenceError) as error:
+        except InputError as error:
             raise self._refusal(f"the step cannot be computed: {error}") from None
+        except ConvergenceError:  # what it says of gradients is a fact about the records, and stays here
+            raise self._refusal("the step cannot be computed: the solver did not reach its tolerance.") from None
 
     def _answer(self, request: Request) -> Release:
         joined = self._known(request)
@@ -226,6 +240,8 @@ class Agent:
             if stored.inputs != mark:
                 raise Refused(f"run {request.run!r}, step {step} was answered for other inputs.")
             return _release(stored)
+        if self.ledger.position(request.run) != joined.position:  # another process went on with the run
+            self._recall(request.run, joined)
         budget = self._budget(joined)
         if request.step == EVALUATION:
             release, state, round = self._evaluate(joined, inputs[0]), joined.state, joined.round
@@ -233,9 +249,12 @@ class Agent:
             round = int(request.step)
             release, state = self._round(joined, round, inputs)
         kept = {**_pack(state), "round": np.array(round)}
-        stored = self.ledger.commit(request.run, step, mark, release.events, release.value, kept, budget)
+        stored = self.ledger.commit(
+            request.run, step, mark, release.events, release.value, kept, budget, joined.position
+        )
         if stored.value is release.value:
             joined.state, joined.round = state, round
+            joined.position = 0 if stored.seal is None else stored.seal.number
         else:  # another process was faster; its release stands, and so does its state
             self._recall(request.run, joined)
         return _release(stored)
@@ -247,7 +266,7 @@ class Agent:
         joined = self._joined.get(request.run)
         if joined is None:
             raise Refused(f"run {request.run!r} was not joined.")
-        if request.digest != joined.digest:
+        if type(request.digest) is not str or request.digest != joined.digest:
             raise Refused(f"run {request.run!r} was joined on other terms.")
         if not (request.seen is None or isinstance(request.seen, Seal)):
             raise Refused("what the request shows as a seal is none.")
@@ -314,6 +333,7 @@ class Agent:
 
     def _recall(self, run: str, joined: _Joined) -> None:
         """Takes up a run where the ledger left it."""
+        joined.position = self.ledger.position(run)
         arrays = self.ledger.state(run)
         if arrays is not None:
             joined.state, joined.round = _unpack(arrays), int(arrays["round"])
@@ -323,6 +343,8 @@ class Agent:
     def finish(self, run: str) -> None:
         """Closes a run; what it did not use is free again."""
         try:
+            if not _is_name(run):
+                raise Refused("that is not the name of a run.")
             self.ledger.finish(run)
         except Refused as refused:
             raise self._refusal(str(refused)) from None
@@ -343,7 +365,7 @@ _UNLIMITED = Budget(1e300, 0.5)
 
 
 def _is_name(text: object) -> bool:
-    return isinstance(text, str) and 0 < len(text) <= 100
+    return type(text) is str and 0 < len(text) <= 100 and text.isprintable()
 
 
 def _release(stored: Stored) -> Release:

@@ -14,13 +14,15 @@ records_per_person = 1        # several records of a person are protected togeth
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpadmm.errors import InputError, Refused, unknown
+from dpadmm.fields import names, typed
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.relations import Relation
@@ -55,8 +57,8 @@ class Policy:
         for name in self.losses:
             if name not in LOSSES:
                 raise unknown("loss in the policy", name, LOSSES)
-        if not self.norm_bound > 0:
-            raise InputError(f"policy: norm_bound {self.norm_bound!r} must be positive.")
+        if not 0 < self.norm_bound < math.inf:
+            raise InputError(f"policy: norm_bound {self.norm_bound!r} must be a positive number.")
         if self.smallest_count < 1 or self.records_per_person < 1:
             raise InputError("policy: smallest_count and records_per_person must be at least 1.")
 
@@ -77,12 +79,11 @@ class Policy:
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any], where: str = "the policy") -> Policy:
-        kinds = {entry.name: str(entry.type) for entry in fields(cls)}
         values: dict[str, Any] = {}
         for name, value in entries.items():
-            if name not in kinds:
-                raise unknown(f"key in {where}", name, kinds)
-            values[name] = _typed(name, kinds[name], value, where)
+            if name not in names(cls):
+                raise unknown(f"key in {where}", name, names(cls))
+            values[name] = typed(cls, name, value, where)
         missing = [name for name in ("dataset", "epsilon", "delta") if name not in values]
         if missing:
             raise InputError(f"{where} lacks {', '.join(missing)}.")
@@ -104,17 +105,3 @@ class Policy:
             reserve=self.reserve and other.reserve,
             records_per_person=max(self.records_per_person, other.records_per_person),
         )
-
-
-def _typed(name: str, kind: str, value: Any, where: str) -> Any:
-    if kind.startswith("tuple") and isinstance(value, list) and all(isinstance(entry, str) for entry in value):
-        return tuple(value)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind == "float" and number:
-        return float(value)
-    if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if kind in ("str", "bool") and type(value).__name__ == kind:
-        return value
-    expected = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text"}
-    raise InputError(f"{where}: {name} = {value!r} must be {expected.get(kind, 'a list of names')}.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from dpadmm.admm.noise import Multiplier, PaperNoise, Request, TotalBudget
 from dpadmm.admm.schedules import SCHEDULES
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError, unknown
+from dpadmm.fields import names, typed
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.mechanisms import Laplace
@@ -180,11 +181,11 @@ class Experiment:
         for name, value in values.items():
             if value is None:
                 continue
-            table = next((t for t in _TABLES if name in _fields(t)), None)
+            table = next((t for t in _TABLES if name in names(_TABLES[t])), None)
             if table is None:
-                raise unknown(f"key in {where}", name, [key for t in _TABLES for key in _fields(t)])
+                raise unknown(f"key in {where}", name, [key for t in _TABLES.values() for key in names(t)])
             part = getattr(result, table)
-            result = replace(result, **{table: replace(part, **{name: _typed(part, name, value, where)})})
+            result = replace(result, **{table: replace(part, **{name: typed(part, name, value, where)})})
         return result
 
     def dumps(self) -> str:
@@ -209,8 +210,8 @@ def loads(text: str, where: str = "the spec") -> Experiment:
         if not isinstance(values, Mapping):
             raise InputError(f"{where}: {table} must be a table, [{table}], with keys below it.")
         for name, value in values.items():
-            if name not in _fields(table):
-                raise unknown(f"key in [{table}] of {where}", name, _fields(table))
+            if name not in names(_TABLES[table]):
+                raise unknown(f"key in [{table}] of {where}", name, names(_TABLES[table]))
             result = result.changed(where, **{name: value})
     return result
 
@@ -223,27 +224,3 @@ def read(path: Path) -> Experiment:
         raise InputError(f"spec file {str(path)!r} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise InputError(f"spec file {str(path)!r} is not text.") from None
-
-
-def _fields(table: str) -> list[str]:
-    return [entry.name for entry in fields(_TABLES[table])]
-
-
-def _typed(part: Any, name: str, value: Any, where: str) -> Any:
-    """The value in its field's type; a whole number where a fraction is expected is fine, a text is not."""
-    kind = str(next(entry.type for entry in fields(part) if entry.name == name))
-    if "tuple" in kind:
-        return tuple(value)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind.startswith("float") and number:
-        if not math.isfinite(value):
-            raise InputError(f"{where}: {name} = {value} is not a finite number.")
-        return float(value)
-    if kind.startswith("int") and number and float(value).is_integer():
-        return int(value)
-    if kind.startswith("bool") and isinstance(value, bool):
-        return value
-    if kind.startswith("str") and isinstance(value, str):
-        return value
-    expected = {"float": "a number", "int": "a whole number", "bool": "true or false"}.get(kind.split()[0], "a text")
-    raise InputError(f"{where}: {name} = {value!r} must be {expected}.")

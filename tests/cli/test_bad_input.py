@@ -168,7 +168,7 @@ def _spec(tmp_path: Path, text: str) -> tuple[object, ...]:
     [
         ("[run]\nepsilom = 1\n", ("key in [run]", "'epsilom'; did you mean 'epsilon'?", "run.toml")),
         ("[date]\nagents = 1\n", ("table", "'date'; did you mean 'data'?", "run.toml")),
-        ("[run]\nepsilon = 'one'\n", ("run.toml", "epsilon = 'one'", "a number")),
+        ("[run]\nepsilon = 'one'\n", ("run.toml", "epsilon = 'one'", "number")),
         ("[run]\nrounds = 2.5\n", ("run.toml", "rounds = 2.5", "a whole number")),
         ("[run]\nepsilon = nan\n", ("run.toml", "epsilon")),
         ("run = 3\n", ("run.toml", "[run]")),

@@ -1,5 +1,6 @@
 """The loop: batches of runs, running means, one thread pool, nothing private in what leaves."""
 
+import contextlib
 import gc
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpadmm.engine.experiment import prepare, train
-from dpadmm.engine.loop import Cohort, one_thread_pool, rounds, start, without_memory
+from dpadmm.engine.loop import Cohort, rounds, start, without_memory
 from dpadmm.privacy.randomness import Seeded
+from dpadmm.problems.compiled import one_thread_pool
 
 
 @pytest.fixture
@@ -47,10 +49,8 @@ def test_a_run_restores_the_threads_it_found(two_threads, experiment):
     def stop(*_):
         raise KeyboardInterrupt
 
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         train(experiment("pvp", rounds=2), progress=stop)
-    except KeyboardInterrupt:
-        pass
     gc.collect()
     assert blas_threads() == before
 

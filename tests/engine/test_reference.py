@@ -1,6 +1,6 @@
 """The reference optimum is the optimum: scikit-learn's where it has one, optimality conditions elsewhere."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -82,6 +82,16 @@ def test_no_other_point_is_better(shards):
     assert all(value(best) < value(best + 0.05 * rng.standard_normal(5)) for _ in range(50))
 
 
-def test_an_impossible_tolerance_is_said(shards, monkeypatch):
-    with pytest.raises(ConvergenceError, match="not reached"):
-        optimum(Problem(Logistic(), L1(), 0.02), shards.take([0]), 5, tolerance=1e-40)
+@dataclass(frozen=True)
+class Kinked(Logistic):
+    """A loss that claims a kink."""
+
+    name = "kinked"
+
+    def curvature_bound(self, norm_bound):
+        return None
+
+
+def test_a_loss_with_kinks_has_no_reference(shards):
+    with pytest.raises(ConvergenceError, match="'kinked' has kinks"):
+        optimum(Problem(Kinked(), L1(), 0.02), shards, 5)

@@ -60,6 +60,8 @@ class Algorithm:
 
     def check(self, setting: Setting) -> None:
         """Raises an `InputError` that names the part and what it misses; runs before round one."""
+        if self.private and not np.isfinite(setting.gradient_sensitivity).all():
+            raise InputError(f"loss {setting.problem.loss.name!r} without a bound on its slope has no sensitivity.")
         for phase in self.phases:
             phase.solver.check(setting)
             phase.perturbation.check(setting, phase.solver)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -57,4 +58,6 @@ for verb in (train, predict, privacy, demo, listings):
 
 
 def main() -> None:
+    # Threads of the compiled loops that wait by spinning are several times slower when another program needs a core.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     app()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -44,11 +45,13 @@ def save(path: Path, digest: str, state: State, history: History) -> None:
 def load(path: Path, digest: str) -> tuple[State, History]:
     """The state and history of a checkpoint that was made by the same spec."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here, because NumPy leaves a file open that it cannot make sense of.
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = dict(file)
-    except (OSError, ValueError, EOFError) as error:
+        made_by = str(arrays["digest"])
+    except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
         raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run again.") from None
-    if str(arrays["digest"]) != digest:
+    if made_by != digest:
         raise InputError(f"checkpoint {str(path)!r} belongs to another spec; resume with the spec it was made by.")
     private = _below("memory.", arrays)
     agents = AgentState(arrays["released"], arrays["dual"], Memory(arrays["point"], private))

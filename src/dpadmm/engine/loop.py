@@ -8,16 +8,15 @@ with a ledger in memory and seeded noise: what is simulated is what is deployed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dpadmm.admm.algorithm import AgentState, Plan, begin, combine
 from dpadmm.agent import Agent, Request
 from dpadmm.privacy.memory import MemoryLedger
 from dpadmm.privacy.randomness import IntArray, Randomness
+from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.shards import FloatArray, Shards
 
 RUN = "simulation"
@@ -108,13 +107,6 @@ def _step(cohort: Cohort, agent: Agent, state: State) -> State:
         mean_local=_mean(state.mean_local, release.value, round),
         mean_local_before=_mean(state.mean_local_before, state.agents.released, round),
     )
-
-
-@contextmanager
-def one_thread_pool() -> Iterator[None]:
-    """Threads belong to the compiled loops; BLAS called inside them must not start its own."""
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield
 
 
 def _mean(before: FloatArray, value: FloatArray, count: int) -> FloatArray:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from dpadmm.engine.loop import one_thread_pool
 from dpadmm.errors import ConvergenceError
+from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Whole
 from dpadmm.problems.shards import FloatArray, Shards

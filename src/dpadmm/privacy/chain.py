@@ -1,15 +1,18 @@
 """A book that only grows: one SQLite file whose entries each hold the hash of the one before.
 
 Writes are full and synchronous, all or nothing, and take the file's lock before they read, so that two processes may
-share a book. Changing, removing or re-ordering an entry breaks the chain. A `Seal` is a chain head signed with the
-book's own key: a book that provably signed a head it does not know was restored from an old backup, and locks itself.
-So does a copy, which finds itself at another place on the disk. A locked book takes nothing until its owner confirms.
+share a book. Changing, removing or re-ordering an entry breaks the chain. The links are keyed with the book's own
+secret: heads leave with releases, and the first entry names the records by their digest, so a plain hash would let
+whoever knows all records but one try out the last. A `Seal` is a head signed with the same key: a book that provably
+signed a head it does not know was restored from an old backup, and locks itself. So does a copy, which finds itself at
+another place on the disk. A locked book takes nothing until its owner confirms.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 import sqlite3
 import time
@@ -21,6 +24,8 @@ from typing import Any, ClassVar, Self
 
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.wire import canonical, digest
+
+_HASH = re.compile("[0-9a-f]{64}")
 
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -37,6 +42,13 @@ class Seal:
     head: str
     signature: str
 
+    @property
+    def well_formed(self) -> bool:
+        """Whether its parts are what they should be; a seal in a request is anybody's."""
+        texts = (self.head, self.signature)
+        numbered = type(self.number) is int and 0 < self.number < 2**63
+        return numbered and all(type(text) is str and _HASH.fullmatch(text) for text in texts)
+
 
 class Chain:
     """The file, its lock and its chain; what the entries mean is the ledger's business."""
@@ -52,22 +64,28 @@ class Chain:
 
     @classmethod
     def _create(cls, path: Path, meta: Mapping[str, str]) -> Self:
-        if path.exists():
-            raise InputError(f"ledger {str(path)!r} exists; open it, or choose another file.")
-        connection = _connect(path)
+        # Made whole beside its place and then linked there: nobody sees half a book, and of two makers one comes first.
+        beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
-            with writing(connection):
-                for statement in filter(str.strip, f"{_TABLES}{cls.tables}".split(";")):
-                    connection.execute(statement)
-                place = {"schema": str(cls.schema), "key": secrets.token_hex(32), "place": _place(path), "locked": ""}
-                connection.executemany("INSERT INTO meta VALUES (?, ?)", {**meta, **place}.items())
-                book = cls(path, connection)
-                book._append("create", "", meta)
-        except sqlite3.Error as error:
-            connection.close()
-            path.unlink(missing_ok=True)
+            connection = _connect(beside)
+            try:
+                with writing(connection):
+                    for statement in filter(str.strip, f"{_TABLES}{cls.tables}".split(";")):
+                        connection.execute(statement)
+                    facts = {**meta, "place": _place(beside)}
+                    own = {"schema": str(cls.schema), "key": secrets.token_hex(32), "locked": ""}
+                    connection.executemany("INSERT INTO meta VALUES (?, ?)", {**facts, **own}.items())
+                    cls(beside, connection)._append("create", "", facts)
+            finally:
+                connection.close()  # its journal would have the wrong name
+            path.hardlink_to(beside)
+        except FileExistsError:
+            raise InputError(f"ledger {str(path)!r} exists; open it, or choose another file.") from None
+        except (sqlite3.Error, OSError) as error:
             raise InputError(f"ledger {str(path)!r} cannot be written: {error}.") from None
-        return book
+        finally:
+            beside.unlink(missing_ok=True)
+        return cls.open(path)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -83,9 +101,12 @@ class Chain:
                     f"ledger {str(path)!r} has schema {found}, newer than this program's {cls.schema}; update dpadmm."
                 )
             book = cls(path, connection)
-            if book.meta["place"] != _place(path) and not book.locked:
+            if book.meta["place"] != _place(path):
                 book.lock("this file is a copy or was moved, and its twin may be in use")
-        except sqlite3.DatabaseError as error:
+        except InputError:
+            connection.close()
+            raise
+        except (sqlite3.Error, Refused, KeyError, ValueError) as error:
             connection.close()
             raise InputError(f"{str(path)!r} is not a usable ledger: {error}.") from None
         return book
@@ -99,16 +120,18 @@ class Chain:
         return str(self._connection.execute("SELECT value FROM meta WHERE name = 'locked'").fetchone()[0])
 
     def lock(self, reason: str) -> None:
-        """Nothing more is released until the owner confirms."""
-        with writing(self._connection):
-            self._append("lock", "", {"reason": reason})
-            self._connection.execute("UPDATE meta SET value = ? WHERE name = 'locked'", (reason,))
+        """Nothing more is released until the owner confirms; a book that is locked stays as it is."""
+        with self._guard(), writing(self._connection):
+            if not self.locked:
+                self._append("lock", "", {"reason": reason})
+                self._connection.execute("UPDATE meta SET value = ? WHERE name = 'locked'", (reason,))
 
     def confirm(self) -> None:
         """The owner has looked: this file, at this place, is the one to go on with."""
-        with writing(self._connection):
-            self._append("confirm", "", {"was": self.locked})
-            changes = [("", "locked"), (_place(self.path), "place")]
+        with self._guard(), writing(self._connection):
+            place = _place(self.path)
+            self._append("confirm", "", {"was": self.locked, "place": place})
+            changes = [("", "locked"), (place, "place")]
             self._connection.executemany("UPDATE meta SET value = ? WHERE name = ?", changes)
 
     def entries(self) -> Iterator[dict[str, Any]]:
@@ -122,19 +145,20 @@ class Chain:
         for number, kind, run, body, head in self._connection.execute("SELECT * FROM entries ORDER BY number"):
             if number != expected:
                 problems.append(f"entries {expected} to {number - 1} are missing")
-            if digest(previous, str(number), kind, run, body) != head:
+            if self._link(previous, number, kind, run, body) != head:
                 problems.append(f"entry {number} ({kind}) or what came before it was changed")
             previous, expected = head, number + 1
         return problems
 
     def seal(self, number: int, head: str) -> Seal:
-        return Seal(number, head, hmac.new(self._key, f"{number}:{head}".encode(), "sha256").hexdigest())
+        return Seal(number, head, self._mac("seal", str(number), head))
 
     def check_seal(self, seal: Seal) -> None:
         """Locks the book if the seal is its own and the chain does not know it: this is an old backup."""
-        if not hmac.compare_digest(self.seal(seal.number, seal.head).signature, seal.signature):
+        if not (seal.well_formed and hmac.compare_digest(self.seal(seal.number, seal.head).signature, seal.signature)):
             raise Refused("the seal in the request is not one of this ledger's.")
-        row = self._connection.execute("SELECT head FROM entries WHERE number = ?", (seal.number,)).fetchone()
+        with self._guard():
+            row = self._connection.execute("SELECT head FROM entries WHERE number = ?", (seal.number,)).fetchone()
         if row is None or row[0] != seal.head:
             self.lock(f"it was restored from a backup: entry {seal.number}, which it signed, is not in it")
             raise Refused("the ledger was restored from an old backup; its owner must confirm before it goes on.")
@@ -142,20 +166,32 @@ class Chain:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """A write that is refused, with the reason, where the file is locked or cannot take it."""
+        with self._guard("written"), writing(self._connection):
+            reason = self.locked
+            if reason:
+                raise Refused(f"the ledger is locked ({reason}); its owner must confirm before it goes on.")
+            yield
+
+    @contextmanager
+    def _guard(self, done: str = "used") -> Iterator[None]:
+        """What goes wrong with the file is a refusal."""
         try:
-            with writing(self._connection):
-                reason = self.locked
-                if reason:
-                    raise Refused(f"the ledger is locked ({reason}); its owner must confirm before it goes on.")
-                yield
+            yield
         except sqlite3.Error as error:
-            raise Refused(f"the ledger cannot be written ({error}); nothing was released.") from None
+            raise Refused(f"the ledger cannot be {done} ({error}); nothing was released.") from None
+
+    def _link(self, previous: str, number: int, kind: str, run: str, body: str) -> str:
+        return self._mac("link", previous, str(number), kind, run, body)
+
+    def _mac(self, *parts: bytes | str) -> str:
+        """What only the holder of the book's key can compute."""
+        return hmac.new(self._key, digest(*parts).encode(), "sha256").hexdigest()
 
     def _append(self, kind: str, run: str, body: Mapping[str, Any]) -> tuple[int, str]:
         row = self._connection.execute("SELECT number, head FROM entries ORDER BY number DESC LIMIT 1").fetchone()
         number, previous = (row[0] + 1, row[1]) if row else (1, "")
         text = canonical({**body, "time": now()})
-        head = digest(previous, str(number), kind, run, text)
+        head = self._link(previous, number, kind, run, text)
         self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", (number, kind, run, text, head))
         return number, head
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,7 +31,6 @@ from dpadmm.privacy.wire import (
     event_from_dict,
     event_to_dict,
     pack,
-    tally_from_list,
     tally_to_list,
     unpack,
 )
@@ -54,7 +53,7 @@ class Ledger(Chain):
     CREATE TABLE releases (
         run TEXT NOT NULL, step TEXT NOT NULL, inputs TEXT NOT NULL, entry INTEGER NOT NULL, value BLOB NOT NULL,
         PRIMARY KEY (run, step));
-    CREATE TABLE states (run TEXT PRIMARY KEY, arrays BLOB NOT NULL);
+    CREATE TABLE states (run TEXT PRIMARY KEY, entry INTEGER NOT NULL, arrays BLOB NOT NULL, mark TEXT NOT NULL);
     CREATE TABLE refusals (reason TEXT PRIMARY KEY, times INTEGER NOT NULL, last TEXT NOT NULL);
     """
 
@@ -87,7 +86,8 @@ class Ledger(Chain):
 
     def terms(self, run: str) -> Mapping[str, Any] | None:
         """What was written down when a run was joined."""
-        row = self._connection.execute("SELECT terms FROM runs WHERE name = ?", (run,)).fetchone()
+        with self._guard():
+            row = self._connection.execute("SELECT terms FROM runs WHERE name = ?", (run,)).fetchone()
         return None if row is None else json.loads(row[0])
 
     def spent(self) -> dict[DpEvent, int]:
@@ -104,21 +104,36 @@ class Ledger(Chain):
 
     def find(self, run: str, step: str) -> Stored | None:
         """The release of a step, if there was one."""
-        row = self._connection.execute(
-            "SELECT inputs, entry, value, body, head FROM releases JOIN entries ON entry = number "
-            "WHERE releases.run = ? AND step = ?",
-            (run, step),
-        ).fetchone()
+        with self._guard():
+            row = self._connection.execute(
+                "SELECT inputs, entry, value, body, head FROM releases JOIN entries ON entry = number "
+                "WHERE releases.run = ? AND step = ?",
+                (run, step),
+            ).fetchone()
         if row is None:
             return None
         inputs, number, value, body, head = row
-        event = event_from_dict(json.loads(body)["event"])
-        return Stored(unpack(value)["value"], (event,), inputs, self.seal(number, head))
+        debit = json.loads(body)
+        if debit["value"] != digest(value):
+            raise Refused(f"run {run!r}, step {step}: the stored release was changed; its owner must look.")
+        return Stored(unpack(value)["value"], (event_from_dict(debit["event"]),), inputs, self.seal(number, head))
 
     def state(self, run: str) -> dict[str, NDArray[Any]] | None:
         """The solver state after a run's last step."""
-        row = self._connection.execute("SELECT arrays FROM states WHERE run = ?", (run,)).fetchone()
-        return None if row is None else unpack(row[0])
+        with self._guard():
+            row = self._connection.execute("SELECT entry, arrays, mark FROM states WHERE run = ?", (run,)).fetchone()
+        if row is None:
+            return None
+        entry, arrays, mark = row
+        if mark != self._state_mark(run, entry, arrays):
+            raise Refused(f"run {run!r}: the stored state was changed; its owner must look.")
+        return unpack(arrays)
+
+    def position(self, run: str) -> int:
+        """The entry that a run's state is of; 0 before its first step."""
+        with self._guard():
+            row = self._connection.execute("SELECT entry FROM states WHERE run = ?", (run,)).fetchone()
+        return 0 if row is None else int(row[0])
 
     def refusals(self) -> list[tuple[str, int, str]]:
         """Reasons for which something was refused, how often, and when last."""
@@ -165,10 +180,12 @@ class Ledger(Chain):
         value: NDArray[np.float64],
         state: Mapping[str, NDArray[Any]],
         budget: Budget,
+        position: int,
     ) -> Stored:
         """Debits one step and keeps its release and the state after it; returns what may leave.
 
-        If another process released the step meanwhile, its release is returned and this one is forgotten.
+        If another process released the step meanwhile, its release is returned and this one is forgotten. If it
+        released another step of the run, so that the state at `position` is no longer the last, this one is refused.
         """
         (event,) = events
         packed, kept, text = pack({"value": value}), pack(state), canonical(event_to_dict(event))
@@ -178,6 +195,8 @@ class Ledger(Chain):
                 if earlier.inputs != inputs:
                     raise Refused(f"run {run!r}, step {step} was answered for other inputs.")
                 return earlier
+            if self.position(run) != position:
+                raise Refused(f"run {run!r} has moved on meanwhile, by another process; ask again.")
             taken = self._connection.execute(
                 "UPDATE balances SET spent = spent + 1 WHERE run = ? AND event = ? AND spent < agreed AND EXISTS "
                 "(SELECT 1 FROM runs WHERE name = run AND NOT finished)",
@@ -185,11 +204,14 @@ class Ledger(Chain):
             ).rowcount
             if taken != 1:
                 raise Refused(f"run {run!r}, step {step}: nothing is left of what was agreed for such a release.")
-            self._check_budget({}, budget, held=False)
+            # What is held for this run it may spend; a run that holds nothing must leave what is held for others.
+            (holds,) = self._connection.execute("SELECT holds FROM runs WHERE name = ?", (run,)).fetchone()
+            self._check_budget({}, budget, held=not holds)
             body = {"step": step, "inputs": inputs, "event": json.loads(text), "value": digest(packed)}
             number, head = self._append("debit", run, body)
             self._connection.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", (run, step, inputs, number, packed))
-            self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (run, kept))
+            row = (run, number, kept, self._state_mark(run, number, kept))
+            self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", row)
         return Stored(value, events, inputs, self.seal(number, head))
 
     def finish(self, run: str) -> None:
@@ -227,24 +249,44 @@ class Ledger(Chain):
     def verify(self) -> list[str]:
         """What does not add up: nothing, for a ledger that nobody tampered with."""
         problems = self.broken_links()
-        spent: Counter[tuple[str, DpEvent]] = Counter()
-        debits: dict[tuple[str, str], dict[str, Any]] = {}
-        for entry in self.entries():
-            if entry["kind"] == "debit":
-                spent[entry["run"], event_from_dict(entry["event"])] += 1
-                debits[entry["run"], entry["step"]] = entry
-            elif entry["kind"] == "lost":
-                spent.update({(entry["run"], e): count for e, count in tally_from_list(entry["tally"]).items()})
-        booked = {(run.name, event): n for run in self.runs().values() for event, n in run.spent.items()}
-        if booked != spent:
-            problems.append("the balances are not the sum of the entries")
-        for run, step, inputs, value in self._connection.execute("SELECT run, step, inputs, value FROM releases"):
-            found = debits.pop((run, step), None)
+        if problems:  # what such entries say is not worth comparing with
+            return problems
+        with self._guard():
+            said = _Replay(self.entries())
+            tables = (
+                ("SELECT name, value FROM meta WHERE name NOT IN ('schema', 'key')", said.meta, "the ledger's facts"),
+                ("SELECT name, terms_digest || terms || holds || finished FROM runs", said.run_texts(), "the runs"),
+                ("SELECT run || event, agreed || ':' || spent FROM balances", said.balances, "the balances"),
+            )
+            for query, expected, what in tables:
+                if dict(self._connection.execute(query)) != expected:
+                    problems.append(f"{what} are not what the entries say")
+            return problems + self._changed_releases(said.debits) + self._changed_states(said)
+
+    def _changed_releases(self, debits: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[str]:
+        problems, without = [], dict(debits)
+        for run, step, inputs, number, value in self._connection.execute("SELECT * FROM releases"):
+            found = without.pop((run, step), None)
             if found is None:
                 problems.append(f"run {run!r}, step {step}: a release without a debit")
-            elif found["value"] != digest(value) or found["inputs"] != inputs:
+            elif (found["value"], found["inputs"], found["number"]) != (digest(value), inputs, number):
                 problems.append(f"run {run!r}, step {step}: the stored release was changed")
-        return problems + [f"run {run!r}, step {step}: a debit without its release" for run, step in debits]
+        return problems + [f"run {run!r}, step {step}: a debit without its release" for run, step in without]
+
+    def _changed_states(self, said: _Replay) -> list[str]:
+        last = {run: entry["number"] for (run, _), entry in said.debits.items() if not said.runs[run]["finished"]}
+        found = {}
+        for run, entry, arrays, mark in self._connection.execute("SELECT * FROM states"):
+            found[run] = entry if mark == self._state_mark(run, entry, arrays) else None
+        return [
+            f"run {run!r}: the stored state was changed"
+            for run in sorted(last.keys() | found.keys())
+            if last.get(run) != found.get(run, 0)
+        ]
+
+    def _state_mark(self, run: str, entry: int, arrays: bytes) -> str:
+        """Beside the chain, not in it: its heads leave, and a state is private."""
+        return self._mac("state", run, str(entry), arrays)
 
     def _check_budget(self, more: Tally, budget: Budget, held: bool) -> None:
         now_spent = self.committed() if held else self.spent()
@@ -254,6 +296,56 @@ class Ledger(Chain):
                 f"data set {self.dataset!r} would come to epsilon {cost:.4g} at delta {budget.delta:g}; "
                 f"its owner allows {budget.epsilon:g} over its life."
             )
+
+
+class _Replay:
+    """What the tables must say if the entries are true."""
+
+    def __init__(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        self.meta: dict[str, str] = {"locked": ""}
+        self.runs: dict[str, dict[str, Any]] = {}
+        self.debits: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._counts: dict[tuple[str, str], list[int]] = {}
+        for entry in entries:
+            getattr(self, f"_{entry['kind']}")(entry)
+
+    @property
+    def balances(self) -> dict[str, str]:
+        return {run + event: f"{agreed}:{spent}" for (run, event), (agreed, spent) in self._counts.items()}
+
+    def run_texts(self) -> dict[str, str]:
+        return {
+            name: f"{run['digest']}{canonical(run['terms'])}{int(run['holds'])}{int(run['finished'])}"
+            for name, run in self.runs.items()
+        }
+
+    def _create(self, entry: Mapping[str, Any]) -> None:
+        self.meta |= {name: entry[name] for name in ("dataset", "data", "relation", "place")}
+
+    def _reserve(self, entry: Mapping[str, Any]) -> None:
+        self.runs[entry["run"]] = {**entry, "finished": False}
+        self._book(entry, 0)
+
+    def _debit(self, entry: Mapping[str, Any]) -> None:
+        self.debits[entry["run"], entry["step"]] = entry
+        self._counts[entry["run"], canonical(entry["event"])][1] += 1
+
+    def _finish(self, entry: Mapping[str, Any]) -> None:
+        self.runs[entry["run"]]["finished"] = True
+
+    def _lost(self, entry: Mapping[str, Any]) -> None:
+        self.runs[entry["run"]] = {"digest": "", "terms": {}, "holds": False, "finished": True}
+        self._book(entry, 1)
+
+    def _lock(self, entry: Mapping[str, Any]) -> None:
+        self.meta["locked"] = entry["reason"]
+
+    def _confirm(self, entry: Mapping[str, Any]) -> None:
+        self.meta |= {"locked": "", "place": entry["place"]}
+
+    def _book(self, entry: Mapping[str, Any], spent: int) -> None:
+        for event, count in entry["tally"]:
+            self._counts[entry["run"], canonical(event)] = [count, spent * count]
 
 
 def _sum(tallies: Any) -> dict[DpEvent, int]:

@@ -193,10 +193,10 @@ def _on_lattice(value: FloatArray, noise: FloatArray, scale: FloatArray) -> Floa
 
     A value beyond 2^20 noise scales is cut there: a fixed map that brings no two values farther apart.
     """
-    with np.errstate(divide="ignore"):
-        exponent = np.floor(np.log2(scale))
-    spacing = np.exp2(np.where(np.isfinite(exponent), exponent, 0.0))[:, None] * _SPACING
-    points = np.clip(np.rint(value / spacing), -_FARTHEST, _FARTHEST)
+    _, exponent = np.frexp(scale)  # scale = f 2^exponent with f in [1/2, 1): exact, where a logarithm would round
+    spacing = np.ldexp(_SPACING, exponent - 1)[:, None]
+    with np.errstate(over="ignore"):  # an infinite quotient is cut like any other
+        points = np.clip(np.rint(value / spacing), -_FARTHEST, _FARTHEST)
     return (points + np.rint(noise / spacing)) * spacing
 
 

@@ -58,6 +58,7 @@ class MemoryLedger:
         value: NDArray[np.float64],
         state: Mapping[str, NDArray[Any]],
         budget: Budget,
+        position: int,
     ) -> Stored:
         stored = Stored(value, events, inputs, None)
         self.accounts.spend(events)
@@ -67,6 +68,10 @@ class MemoryLedger:
 
     def state(self, run: str) -> Mapping[str, NDArray[Any]] | None:
         return self._states.get(run)
+
+    def position(self, run: str) -> int:
+        """Nobody else writes here, so an agent's own state is always the last."""
+        return 0
 
     def check_seal(self, seal: Seal) -> None:
         raise Refused("a simulation has no seals.")

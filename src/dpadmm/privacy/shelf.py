@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,32 +40,60 @@ class Shelf:
             self._note(path, dataset, data_digest)
             return ledger
         ledger = Ledger.open(path)
-        for what, found, expected in (
-            ("data set", ledger.dataset, dataset),
-            ("records (by digest)", ledger.meta["data"], data_digest),
-            ("relation", str(ledger.relation), str(relation)),
-        ):
-            if found != expected:
-                ledger.close()
-                raise InputError(f"ledger {str(path)!r} is for {what} {found!r}, not {expected!r}.")
+        try:
+            for what, found, expected in (
+                ("data set", ledger.dataset, dataset),
+                ("records (by digest)", ledger.meta["data"], data_digest),
+                ("relation", str(ledger.relation), str(relation)),
+            ):
+                if found != expected:
+                    raise InputError(f"ledger {str(path)!r} is for {what} {found!r}, not {expected!r}.")
+            self._check_only(path, dataset, data_digest)
+        except InputError:
+            ledger.close()
+            raise
+        self._note(path, dataset, data_digest)
         return ledger
 
     def _check_new(self, path: Path, dataset: str, data_digest: str) -> None:
-        for note in sorted(self.folder.glob("*.json")):
-            kept = json.loads(note.read_text())
-            same = "name" if kept["dataset"] == dataset else "content" if kept["data"] == data_digest else None
-            if same is not None and kept["path"] != str(path.absolute()):
+        for note, kept, same in self._alike(dataset, data_digest):
+            if kept["path"] != str(path.absolute()):
                 raise InputError(
                     f"a data set of the same {same} has its ledger at {kept['path']!r}: use that one. "
                     f"If it is gone for good, remove {str(note)!r} and count its budget as spent."
                 )
-            if same is not None:
+            raise InputError(
+                f"the ledger of data set {dataset!r} was here and is gone: restore it from a backup. If there is "
+                f"none, remove {str(note)!r} and count its budget as spent."
+            )
+
+    def _check_only(self, path: Path, dataset: str, data_digest: str) -> None:
+        """A ledger that was moved is still the only one; a second one is not."""
+        for note, kept, same in self._alike(dataset, data_digest):
+            other = Path(kept["path"])
+            if other.exists() and not other.samefile(path):
                 raise InputError(
-                    f"the ledger of data set {dataset!r} was here and is gone: restore it from a backup. If there is "
-                    f"none, remove {str(note)!r} and count its budget as spent."
+                    f"a data set of the same {same} has its ledger at {kept['path']!r}, too: keep one, and remove "
+                    f"{str(note)!r} if that is {str(path)!r}."
                 )
 
+    def _alike(self, dataset: str, data_digest: str) -> Iterator[tuple[Path, dict[str, str], str]]:
+        """The notes on ledgers for the same name or the same records."""
+        for note in sorted(self.folder.glob("*.json")):
+            try:
+                kept = {name: str(text) for name, text in json.loads(note.read_text()).items()}
+                same = "name" if kept["dataset"] == dataset else "content" if kept["data"] == data_digest else None
+                if same is not None:
+                    yield note, {"path": kept["path"]}, same
+            except (OSError, ValueError, KeyError, AttributeError):
+                raise InputError(f"{str(note)!r} is not a note on a ledger; look at it, and remove it.") from None
+
     def _note(self, path: Path, dataset: str, data_digest: str) -> None:
+        """Beside, then renamed: a note is never half written."""
         self.folder.mkdir(parents=True, exist_ok=True)
         note = self.folder / f"{digest(dataset)[:16]}.json"
-        note.write_text(json.dumps({"dataset": dataset, "data": data_digest, "path": str(path.absolute())}))
+        text = json.dumps({"dataset": dataset, "data": data_digest, "path": str(path.absolute())})
+        if not note.exists() or note.read_text() != text:
+            beside = note.with_name(f".{note.stem}.{os.getpid()}")
+            beside.write_text(text)
+            beside.replace(note)

@@ -26,13 +26,13 @@ def event_to_dict(event: DpEvent) -> dict[str, Any]:
     if name not in _EVENTS:
         raise TypeError(f"{name} is not an event this ledger knows how to keep")
     fields = {field.name: _plain(getattr(event, field.name)) for field in attr.fields(type(event))}
-    return {"event": name, **fields}
+    return {"kind": name, **fields}  # not "event": sampled and composed events have a field of that name
 
 
 def event_from_dict(entry: Mapping[str, Any]) -> DpEvent:
     """The event written by `event_to_dict`."""
-    fields = {name: _rich(value) for name, value in entry.items() if name != "event"}
-    return _EVENTS[entry["event"]](**fields)
+    fields = {name: _rich(value) for name, value in entry.items() if name != "kind"}
+    return _EVENTS[entry["kind"]](**fields)
 
 
 def tally_to_list(tally: Tally) -> list[list[Any]]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba import types
 from numba.extending import overload
+from threadpoolctl import threadpool_limits
 
 _CONFIG: Any = numba.config
 _ROOM = Path(__file__).parent
@@ -54,6 +56,16 @@ def compiled(*, parallel: bool = False, fast: bool = True) -> Callable[[Callable
             _CONFIG.CACHE_DIR = before
 
     return decorate
+
+
+@contextmanager
+def one_thread_pool() -> Iterator[None]:
+    """Threads belong to the compiled loops; BLAS called inside them must not start its own.
+
+    Two pools would fight over the cores, and BLAS sums in another order on two threads than on one.
+    """
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 def implements(stub: Callable[..., Any], tag: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

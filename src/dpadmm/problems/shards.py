@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from dpadmm.errors import InputError
 from dpadmm.problems.kernels.batch import add_chunks
@@ -169,7 +169,7 @@ def clip_rows(table: FloatArray | csr_array, bound: float) -> tuple[Any, int]:
 
 
 def _finite(features: Any) -> Any:
-    table = features if isinstance(features, np.ndarray) else csr_array(features)
+    table: Any = np.asarray(features) if not issparse(features) else csr_array(features)  # type: ignore[call-overload]
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] == 0:
         raise InputError(f"features of shape {table.shape}: a table with at least one row and one column is needed.")
     table = table.astype(np.float64, copy=False)

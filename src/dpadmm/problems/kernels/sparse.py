@@ -10,13 +10,17 @@ from numba import prange
 from dpadmm.problems.compiled import compiled
 from dpadmm.problems.kernels.scalars import curvature, derivative, value
 
+BLOCK = 32
+
 
 @compiled()
-def _margin(data: Any, indices: Any, low: int, high: int, point: Any) -> float:
-    margin = 0.0
-    for k in range(low, high):
-        margin += data[k] * point[indices[k]]
-    return margin
+def _margins(data: Any, indices: Any, indptr: Any, start: int, stop: int, point: Any, margins: Any) -> None:
+    """margins[r] = <row start + r, point>."""
+    for row in range(start, stop):
+        total = data.dtype.type(0.0)
+        for k in range(indptr[row], indptr[row + 1]):
+            total += data[k] * point[indices[k]]
+        margins[row - start] = total
 
 
 @compiled(parallel=True)
@@ -36,14 +40,16 @@ def gradient(
     """out[c] = weight * sum over the rows of chunk c of derivative(<row, x>) * row."""
     for c in prange(starts.size):
         agent = agents[c]
-        point = x[agent]
         total = np.zeros(x.shape[1], dtype=out.dtype)
-        for row in range(starts[c], stops[c]):
-            low, high = indptr[row], indptr[row + 1]
-            margin = _margin(data, indices, low, high, point)
-            slope = weights[agent] * derivative(loss, margin, targets[row])
-            for k in range(low, high):
-                total[indices[k]] += slope * data[k]
+        slopes = np.empty(BLOCK, dtype=out.dtype)
+        for start in range(starts[c], stops[c], BLOCK):
+            stop = min(start + BLOCK, stops[c])
+            _margins(data, indices, indptr, start, stop, x[agent], slopes)
+            for r in range(stop - start):
+                slopes[r] = weights[agent] * derivative(loss, slopes[r], targets[start + r])
+            for r in range(stop - start):
+                for k in range(indptr[start + r], indptr[start + r + 1]):
+                    total[indices[k]] += slopes[r] * data[k]
         out[c] = total
 
 
@@ -63,11 +69,11 @@ def values(
 ) -> None:
     """out[c] = weight * sum over the rows of chunk c of value(<row, x>)."""
     for c in prange(starts.size):
-        point = x[agents[c]]
+        margins = np.empty(stops[c] - starts[c], dtype=out.dtype)
+        _margins(data, indices, indptr, starts[c], stops[c], x[agents[c]], margins)
         total = 0.0
-        for row in range(starts[c], stops[c]):
-            margin = _margin(data, indices, indptr[row], indptr[row + 1], point)
-            total += value(loss, margin, targets[row])
+        for r in range(margins.size):
+            total += value(loss, margins[r], targets[starts[c] + r])
         out[c, 0] = weights[agents[c]] * total
 
 
@@ -86,15 +92,14 @@ def hessian(
     out: Any,
 ) -> None:
     """out[c] = weight * sum over the rows of chunk c of curvature(<row, x>) * row rowᵀ."""
-    width = x.shape[1]
     for c in prange(starts.size):
         agent = agents[c]
-        point = x[agent]
-        total = np.zeros((width, width))
-        for row in range(starts[c], stops[c]):
-            low, high = indptr[row], indptr[row + 1]
-            margin = _margin(data, indices, low, high, point)
-            bend = weights[agent] * curvature(loss, margin, targets[row])
+        margins = np.empty(stops[c] - starts[c], dtype=out.dtype)
+        _margins(data, indices, indptr, starts[c], stops[c], x[agent], margins)
+        total = np.zeros((x.shape[1], x.shape[1]), dtype=out.dtype)
+        for r in range(margins.size):
+            bend = weights[agent] * curvature(loss, margins[r], targets[starts[c] + r])
+            low, high = indptr[starts[c] + r], indptr[starts[c] + r + 1]
             for k in range(low, high):
                 for h in range(low, high):
                     total[indices[k], indices[h]] += bend * data[k] * data[h]

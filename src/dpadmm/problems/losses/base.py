@@ -89,6 +89,6 @@ def class_numbers(loss: str, targets: NDArray[Any], classes: int) -> NDArray[np.
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InputError(
-            f"loss {loss!r}: target {targets[row]!r} in row {row} is not one of the classes 0..{classes - 1}."
+            f"loss {loss!r}: target {targets[row].item()!r} in row {row} is not one of the classes 0..{classes - 1}."
         )
     return targets.astype(np.int64)

@@ -1,0 +1,168 @@
+"""What exists, as rows: name, what it is, and the facts a person chooses by, all asked of the registries."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import Any
+
+from dpadmm.cli.needs import accepts, needs, setting
+
+Row = dict[str, Any]
+
+
+def _said(part: Any) -> str:
+    """The first line of a docstring."""
+    return (inspect.getdoc(part) or "").partition("\n")[0].rstrip(".")
+
+
+def algorithms() -> list[Row]:
+    from dpadmm.papers import ALGORITHMS
+
+    return [
+        {
+            "name": name,
+            "about": recipe.about,
+            "paper": recipe.paper,
+            "consensus": recipe.consensus.name,
+            "solver": ", ".join(phase.solver.name for phase in recipe.phases),
+            "perturbation": ", ".join(phase.perturbation.name for phase in recipe.phases),
+            "mechanism": ", ".join(getattr(phase.perturbation, "mechanism", "none") for phase in recipe.phases),
+            "schedule": recipe.schedule.name,
+            "private": recipe.private,
+            "twin": recipe.twin,
+            "needs": needs(recipe.check),
+        }
+        for name, recipe in ALGORITHMS.items()
+    ]
+
+
+def losses() -> list[Row]:
+    from dpadmm.privacy.relations import Relation
+    from dpadmm.problems.losses import LOSSES
+
+    return [
+        {
+            "name": name,
+            "about": loss.about,
+            "task": loss.task,
+            "gradient_bound": loss().gradient_bound(1.0),
+            "curvature_bound": loss().curvature_bound(1.0),
+            **{f"sensitivity_{relation}": loss().sensitivity(1.0, relation) for relation in Relation},
+        }
+        for name, loss in LOSSES.items()
+    ]
+
+
+def penalties() -> list[Row]:
+    from dpadmm.problems.penalties import PENALTIES
+
+    return [
+        {
+            "name": name,
+            "about": penalty.about,
+            "strong_convexity": penalty().strong_convexity,
+            "smooth": penalty().curvature is not None,
+        }
+        for name, penalty in PENALTIES.items()
+    ]
+
+
+def sets() -> list[Row]:
+    from dpadmm.problems.sets import SETS
+
+    return [{"name": name, "about": member.about} for name, member in SETS.items()]
+
+
+def solvers() -> list[Row]:
+    from dpadmm.admm.solvers import SOLVERS
+
+    return [
+        {"name": name, "about": solver.about, "first_order": solver.first_order, "needs": needs(solver().check)}
+        for name, solver in SOLVERS.items()
+    ]
+
+
+def perturbations() -> list[Row]:
+    from dpadmm.admm.perturbations import PERTURBATIONS
+    from dpadmm.admm.solvers import SOLVERS
+    from dpadmm.privacy.mechanisms import MECHANISMS
+
+    found = []
+    for name, kind in PERTURBATIONS.items():
+        part: Any = kind()
+        solvers = [key for key in SOLVERS if accepts(lambda key=key, part=part: part.check(setting(), SOLVERS[key]()))]  # type: ignore[misc]
+        first = SOLVERS[solvers[0]]()
+        noises = [
+            key
+            for key in MECHANISMS
+            if hasattr(part, "mechanism")
+            and accepts(lambda key=key, part=part, first=first: replace(part, mechanism=key).check(setting(), first))  # type: ignore[misc]
+        ]
+        found.append(
+            {
+                "name": name,
+                "about": part.about,
+                "private": part.private,
+                "solvers": ", ".join(solvers),
+                "mechanisms": ", ".join(noises) or None,
+                "needs": needs(lambda given, part=part, first=first: part.check(given, first)),  # type: ignore[misc]
+            }
+        )
+    return found
+
+
+def mechanisms() -> list[Row]:
+    from dpadmm.privacy.mechanisms import MECHANISMS
+
+    return [
+        {"name": name, "about": _said(kind), "sensitivity": f"L{kind.norm}", "pure": kind.name != "gaussian"}
+        for name, kind in MECHANISMS.items()
+    ]
+
+
+def consensus() -> list[Row]:
+    from dpadmm.admm.consensus import CONSENSUS
+
+    return [
+        {"name": name, "about": kind.about, "releases": "models" if kind.releases_models else "gradients"}
+        for name, kind in CONSENSUS.items()
+    ]
+
+
+def schedules() -> list[Row]:
+    from dpadmm.admm.schedules import SCHEDULES
+
+    return [{"name": name, "about": rule.about, "needs": needs(rule().check)} for name, rule in SCHEDULES.items()]
+
+
+def datasets() -> list[Row]:
+    from dpadmm.datasets import DATASETS
+
+    return [{"name": name, "about": source.about} for name, source in DATASETS.items()]
+
+
+def splits() -> list[Row]:
+    from dpadmm.problems.splits import SPLITS
+
+    return [{"name": name, "about": _said(deal) or _said(deal())} for name, deal in SPLITS.items()]
+
+
+def accountants() -> list[Row]:
+    from dpadmm.privacy.accountants import ACCOUNTANTS
+
+    return [
+        {
+            "name": name,
+            "about": accountant.label,
+            "how": _said(type(accountant)),
+            "understands": ", ".join(event.__name__.removesuffix("DpEvent") for event in accountant.understands),
+        }
+        for name, accountant in ACCOUNTANTS.items()
+    ]
+
+
+def relations() -> list[Row]:
+    from dpadmm.privacy.relations import Relation
+
+    return [{"name": str(relation), "about": relation.description} for relation in Relation]

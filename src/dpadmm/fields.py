@@ -1,0 +1,38 @@
+"""Values from files and flags, in the types of the dataclass fields they are for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from dpadmm.errors import InputError
+
+_EXPECTED = {"float": "a finite number", "int": "a whole number", "bool": "true or false", "str": "a text"}
+
+
+def names(owner: Any) -> list[str]:
+    """The fields of a dataclass, or of one's instance."""
+    return [entry.name for entry in fields(owner)]
+
+
+def typed(owner: Any, name: str, value: Any, where: str) -> Any:
+    """The value as its field wants it, or an `InputError` that says where it came from and what it must be.
+
+    A whole number where a fraction is expected is fine; a text is not.
+    """
+    kind = str(next(entry.type for entry in fields(owner) if entry.name == name)).split(" ")[0]
+    number = isinstance(value, float) or (type(value) is int and abs(value) < 2**63)  # TOML's own range; bool is no int
+    if kind == "float" and number and math.isfinite(value):
+        return float(value)
+    if kind == "int" and number and float(value).is_integer():
+        return int(value)
+    if kind in ("bool", "str") and type(value).__name__ == kind:
+        return value
+    if kind.startswith("tuple") and isinstance(value, list | tuple):
+        member = str if kind.startswith("tuple[str") else Mapping
+        if all(isinstance(entry, member) for entry in value):
+            return tuple(value)
+    expected = _EXPECTED.get(kind, "a list of texts" if kind.startswith("tuple[str") else "a list of tables")
+    raise InputError(f"{where}: {name} = {value!r} must be {expected}.")

@@ -1,0 +1,92 @@
+"""An owner in miniature: records, a policy, terms, and noise that can be repeated although it does not say so.
+
+Imported by the zygote of `test_torture` as a plain module, by the tests through the fixture `parties`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpadmm.agent import Agent, Request
+from dpadmm.agreement import Agreement
+from dpadmm.policy import Policy
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.randomness import Randomness, Seeded, System
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.shards import Shards, gather
+from dpadmm.spec import RunSpec
+
+RECORDS, WIDTH, ROUNDS = 60, 3, 6
+
+
+@dataclass(frozen=True)
+class Repeatable:
+    """A test double: an agent takes it for the system's randomness, a test can ask for the same words again."""
+
+    seed: int = 0
+    simulated: bool = False
+
+    def words(self, runs: Any, agents: Any, round: int, purpose: str, count: int) -> Any:
+        return Seeded(self.seed).words(runs, agents, round, purpose, count)
+
+
+def shards(records: int = RECORDS, width: int = WIDTH, seed: int = 0, bound: float = 1.0) -> Shards:
+    draw = np.random.default_rng(seed)
+    features = draw.normal(size=(records, width))
+    targets = np.where(features @ np.arange(1, width + 1) + draw.normal(size=records) > 0, 1.0, -1.0)
+    return gather(features, targets, np.zeros(records, dtype=np.int64), norm_bound=bound, names=["owner"])
+
+
+def policy(**changes: Any) -> Policy:
+    return replace(Policy(dataset="patients", epsilon=4.0, delta=1e-6, smallest_count=10), **changes)
+
+
+def agreement(
+    algorithm: str = "dp-admm", missing: bool = False, records_per_person: int = 1, counts: Any = None, **changes: Any
+) -> Agreement:
+    """Terms for two agents, the first of which is the owner."""
+    terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "rounds": ROUNDS, "strength": 1e-3}
+    run = RunSpec(algorithm=algorithm, **(terms | changes))
+    return Agreement(run, counts or (RECORDS, 50), WIDTH, 2, missing, records_per_person)
+
+
+def ledger(path: Path, fast: bool = True) -> Ledger:
+    """The owner's ledger, made or opened. `fast` leaves out waiting for the disk, which only a power cut would notice."""
+    made = Ledger.open(path) if path.exists() else Ledger.create(path, "patients", "d" * 64, Relation.REPLACE)
+    if fast:
+        made._connection.execute("PRAGMA synchronous = OFF")
+    return made
+
+
+def agent(
+    path: Path,
+    given: Policy | None = None,
+    randomness: Randomness | None = None,
+    records: Shards | None = None,
+    persons: Sequence[Any] | None = None,
+    fast: bool = True,
+) -> Agent:
+    """A fresh process's agent over the ledger at `path`."""
+    return Agent(
+        records or shards(),
+        given or policy(),
+        ledger(path, fast),
+        randomness or System(),
+        members=(0,),
+        persons=persons,
+    )
+
+
+def inputs(round: int) -> np.ndarray:
+    """What a coordinator broadcasts before a round; zeros before the first."""
+    return np.random.default_rng(round).normal(size=(1, WIDTH)) * (round > 1)
+
+
+def request(terms: Agreement, step: int | str, run: str = "run", **changes: Any) -> Request:
+    given = inputs(step) if isinstance(step, int) else np.full((1, WIDTH), 0.5)
+    return replace(Request(run, terms.digest, step, given), **changes)

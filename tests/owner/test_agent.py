@@ -1,0 +1,748 @@
+"""The owner's agent: what it refuses, what it repeats, and where it goes on after a restart."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpadmm.admm.algorithm import absorb, answer, begin
+from dpadmm.agent import Agent, Request
+from dpadmm.errors import ConvergenceError, InputError, Refused
+from dpadmm.policy import Policy
+from dpadmm.privacy.accounting import best
+from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent
+from dpadmm.privacy.mechanisms import Mechanism
+from dpadmm.privacy.memory import MemoryLedger
+from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.shelf import Shelf
+from dpadmm.problems.shards import gather
+
+PRIVATE = ["dp-admm", "pvp", "dvp"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "patients.ledger"
+
+
+@contextmanager
+def refused(agent: Agent, reason: str) -> Iterator[None]:
+    """What happens inside is refused for this reason; nothing is spent, nothing added to the chain, and it is noted."""
+    before = (agent.ledger.spent(), agent.ledger.committed(), len([*agent.ledger.entries()]))
+    noted = sum(times for _, times, _ in agent.ledger.refusals())
+    with pytest.raises(Refused, match=reason):
+        yield
+    assert (agent.ledger.spent(), agent.ledger.committed(), len([*agent.ledger.entries()])) == before
+    assert sum(times for _, times, _ in agent.ledger.refusals()) == noted + 1
+    assert agent.ledger.verify() == []
+
+
+def play(parties: ModuleType, agent: Agent, terms: Any, rounds: range, run: str = "run") -> list[np.ndarray]:
+    agent.join(run, terms)
+    return [agent.answer(parties.request(terms, round, run)).value for round in rounds]
+
+
+# -- joining -----------------------------------------------------------------------------------------------------------
+
+UNACCEPTABLE = [
+    ({"algorithms": ("pvp",)}, {}, "algorithm 'dp-admm' is not allowed"),
+    ({}, {"algorithm": "admm", "epsilon": None, "delta": None}, "algorithm 'admm' is not allowed"),
+    ({}, {"algorithm": "no-such"}, "algorithm 'no-such' is not allowed"),
+    ({"losses": ("smoothed-hinge",)}, {}, "loss 'logistic' is not allowed"),
+    ({"losses": ("logistic",)}, {"loss": "smoothed-hinge:0.5"}, "loss 'smoothed-hinge:0.5' is not allowed"),
+    ({}, {"relation": "zero-out"}, "relation 'zero-out' is not"),
+    ({"relation": "zero-out"}, {"relation": "zero-out"}, "relation 'zero-out' is not"),  # the ledger is by replace
+    ({}, {"norm_bound": 1.5}, "norm bound 1.5 is above the 1 that is allowed"),
+    ({}, {"norm_bound": 0.5}, "clipped to a larger norm"),
+    ({}, {"norm_bound": -1.0}, "norm bound"),
+    ({"smallest_count": 61}, {}, "fewer than the 61 records"),
+    ({}, {"counts": (61, 50)}, "record counts in the terms are not those"),
+    ({}, {"counts": (50, 60)}, "record counts in the terms are not those"),
+    ({}, {"epsilon": 4.01}, "would come to epsilon 4.01 at delta 1e-06; its owner allows 4"),
+    ({"delta": 1e-7}, {"epsilon": 3.99}, "would come to"),
+    ({}, {"epsilon": None, "delta": None, "noise_multiplier": 0.0}, "would come to epsilon inf"),
+    ({}, {"epsilon": 2.0, "paper_noise": True}, "would come to"),
+    ({}, {"epsilon": None}, "the terms cannot be met"),
+    ({}, {"rho": -0.1}, "the terms cannot be met"),
+    ({}, {"rounds": 0}, "the terms cannot be met"),
+    ({"records_per_person": 3}, {}, "the terms protect 1 record"),
+    ({"records_per_person": 3}, {"records_per_person": 3}, "not grouped by person"),
+]
+
+
+@pytest.mark.parametrize(("mine", "theirs", "reason"), UNACCEPTABLE)
+def test_terms_that_the_policy_does_not_allow_are_refused(
+    parties: ModuleType, path: Path, mine: dict[str, Any], theirs: dict[str, Any], reason: str
+) -> None:
+    agent = parties.agent(path, parties.policy(**mine))
+    terms = parties.agreement(**theirs)
+    with refused(agent, reason):
+        agent.join("run", terms)
+    with refused(agent, "was not joined"):
+        agent.answer(parties.request(terms, 1))
+
+
+def test_acceptable_terms_are_accepted_so_that_the_refusals_above_mean_something(
+    parties: ModuleType, path: Path
+) -> None:
+    for number, theirs in enumerate([{}, {"algorithm": "pvp"}, {"algorithm": "dvp"}, {"loss": "smoothed-hinge:0.5"}]):
+        agent = parties.agent(path.with_name(str(number)))
+        play(parties, agent, parties.agreement(**theirs), range(1, 2))
+        assert sum(agent.ledger.spent().values()) == 1
+
+
+def test_terms_of_another_shape_are_refused(parties: ModuleType, path: Path) -> None:
+    agent = parties.agent(path)
+    with refused(agent, "terms are for 4 columns; the records have 3"):
+        agent.join("run", replace(parties.agreement(), width=4))
+    with refused(agent, "none is number 0"):
+        agent.join("run", replace(parties.agreement(), counts=()))
+    second = Agent(parties.shards(), parties.policy(), parties.ledger(path), agent.randomness, members=(2,))
+    with refused(second, "none is number 2"):
+        second.join("run", parties.agreement())
+
+
+@pytest.mark.parametrize("name", ["", "x" * 101, "two\nlines", "\ud800", None, 7, ["run"]])
+def test_runs_have_decent_names(parties: ModuleType, path: Path, name: Any) -> None:
+    agent = parties.agent(path)
+    with refused(agent, "name"):
+        agent.join(name, parties.agreement())
+    with refused(agent, "name"):
+        agent.finish(name)
+
+
+def test_a_second_run_is_refused_when_the_budget_is_taken(parties: ModuleType, path: Path) -> None:
+    agent = parties.agent(path, parties.policy(epsilon=2.5))
+    agent.join("first", parties.agreement())
+    with refused(agent, "would come to"):
+        agent.join("second", parties.agreement())
+    agent.answer(parties.request(parties.agreement(), 1, "first"))
+    agent.finish("first")
+    with refused(agent, "was not joined"):
+        agent.answer(parties.request(parties.agreement(), 2, "first"))
+    agent.join("second", parties.agreement())  # what the first did not use was given back
+    with refused(agent, "finished"):
+        agent.join("first", parties.agreement())
+
+
+def test_joining_on_other_terms_under_the_same_name_is_refused(parties: ModuleType, path: Path) -> None:
+    parties.agent(path).join("run", parties.agreement())
+    agent = parties.agent(path)
+    with refused(agent, "joined on other terms"):
+        agent.join("run", parties.agreement(rho=0.2))
+    agent.join("run", parties.agreement())
+
+
+def test_the_name_of_a_lost_run_cannot_be_joined(parties: ModuleType, path: Path) -> None:
+    agent = parties.agent(path)
+    agent.ledger.book_lost({GaussianDpEvent(50.0): 1})
+    (name,) = agent.ledger.runs()
+    with refused(agent, "taken"):
+        agent.join(name, parties.agreement())
+
+
+# -- several records of a person ---------------------------------------------------------------------------------------
+
+
+def test_persons_with_several_records_must_be_grouped_and_few(parties: ModuleType, path: Path) -> None:
+    terms = parties.agreement(records_per_person=3)
+    three = [number // 3 for number in range(parties.RECORDS)]
+    four = [number // 4 for number in range(parties.RECORDS)]
+    with refused(agent := parties.agent(path, parties.policy(records_per_person=3), persons=four), "more than 3"):
+        agent.join("run", terms)
+    with refused(agent := parties.agent(path, parties.policy(), persons=three), "more than 1"):
+        agent.join("run", terms)
+    with refused(agent := parties.agent(path, parties.policy(records_per_person=3)), "not grouped"):
+        agent.join("run", terms)
+    with pytest.raises(InputError, match="59 persons for 60 records"):
+        parties.agent(path, parties.policy(records_per_person=3), persons=three[1:])
+    mixed = [None if person == 7 else f"person {person}" if person % 2 else person for person in three]
+    parties.agent(path, parties.policy(records_per_person=3), persons=mixed).join("run", terms)
+
+
+@pytest.mark.parametrize("algorithm", ["dp-admm", "pvp"])
+def test_protecting_three_records_triples_the_noise_for_the_same_event(
+    parties: ModuleType, path: Path, algorithm: str
+) -> None:
+    found = []
+    for size in (1, 3):
+        persons = [number // size for number in range(parties.RECORDS)]
+        book = path.with_name(str(size))
+        terms = parties.agreement(algorithm, records_per_person=size)
+        agent = parties.agent(book, parties.policy(records_per_person=size), parties.Repeatable(), persons=persons)
+        (value,) = play(parties, agent, terms, range(1, 2))
+        plan = agent._joined["run"].plan
+        scale = plan.noise[0].mechanism.scale(plan.setting.gradient_sensitivity, 3)
+        found.append((value, scale, agent.ledger.spent()))
+    (one, scale, spent), (three, larger, same) = found
+    assert spent == same
+    np.testing.assert_allclose(larger, 3 * scale, rtol=1e-12)
+    if algorithm == "pvp":  # noise on the answer: the answer is where 3 * one - three are apart
+        plan = parties.agreement("pvp").plan().take(np.array([0]))
+        words = np.zeros((1, 3), np.uint64)
+        exact, _ = answer(_silent(plan), begin(plan), parties.shards(), parties.inputs(1), 1, lambda *_: words)
+        np.testing.assert_allclose(three - exact.value, 3 * (one - exact.value), rtol=1e-6)
+
+
+def _silent(plan: Any) -> Any:
+    mute = tuple(
+        replace(noise, mechanism=replace(noise.mechanism, noise_multiplier=np.zeros(1))) for noise in plan.noise
+    )
+    return replace(plan, noise=mute)
+
+
+# -- answering ---------------------------------------------------------------------------------------------------------
+
+GOOD = np.zeros((1, 3))
+NONSENSE = [
+    ({"digest": "0" * 64}, "other terms"),
+    ({"digest": None}, "other terms"),
+    ({"digest": np.array(["a", "b"])}, "other terms"),
+    ({"run": "another"}, "was not joined"),
+    ({"run": None}, "not a request"),
+    ({"step": 2}, "round 1 is next, not 2"),
+    ({"step": 0}, "no such step"),
+    ({"step": -1}, "no such step"),
+    ({"step": 7}, "no such step"),
+    ({"step": True}, "no such step"),
+    ({"step": 1.0}, "no such step"),
+    ({"step": np.int64(1)}, "no such step"),
+    ({"step": "1"}, "no such step"),
+    ({"step": "setup"}, "no such step"),
+    ({"step": None}, "no such step"),
+    ({"step": "evaluation"}, "no evaluation"),
+    ({"inputs": np.full((1, 3), np.nan)}, "finite"),
+    ({"inputs": np.array([[0.0, 0.0, np.inf]])}, "finite"),
+    ({"inputs": np.array([[0.0, -np.inf, 0.0]])}, "finite"),
+    ({"inputs": np.full((1, 3), 1e101)}, "finite and at most 1e.100"),
+    ({"inputs": np.zeros(3)}, "shape"),
+    ({"inputs": np.zeros((2, 3))}, "shape"),
+    ({"inputs": np.zeros((1, 4))}, "shape"),
+    ({"inputs": np.zeros((1, 3), dtype=np.float32)}, "float64"),
+    ({"inputs": np.zeros((1, 3), dtype=np.int64)}, "float64"),
+    ({"inputs": np.zeros((1, 3), dtype=">f8")}, "float64"),
+    ({"inputs": np.zeros((1, 3), dtype=object)}, "float64"),
+    ({"inputs": [[0.0, 0.0, 0.0]]}, "float64"),
+    ({"inputs": None}, "float64"),
+    ({"inputs": np.ma.masked_array(GOOD)}, "float64"),
+    ({"missed": {0: GOOD}}, "needs the inputs of all rounds in between"),
+    ({"step": 2, "missed": {1: GOOD}}, "do not allow missing rounds"),
+    ({"missed": {"0": GOOD}}, "right before this one"),
+    ({"missed": None}, "inputs by round"),
+    ({"missed": [GOOD]}, "inputs by round"),
+    ({"seen": "seal"}, "a seal is none"),
+]
+
+
+@pytest.mark.parametrize(("changes", "reason"), NONSENSE)
+def test_requests_that_make_no_sense_are_refused(
+    parties: ModuleType, path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    agent = parties.agent(path)
+    terms = parties.agreement()
+    agent.join("run", terms)
+    with refused(agent, reason):
+        agent.answer(replace(parties.request(terms, 1), **changes))
+    agent.answer(parties.request(terms, 1))  # the run is none the worse for it
+    assert sum(agent.ledger.spent().values()) == 1
+
+
+def test_what_is_no_request_at_all_is_refused(parties: ModuleType, path: Path) -> None:
+    agent = parties.agent(path)
+    for nonsense in (None, {}, "request", 3):
+        with refused(agent, "not a request"):
+            agent.answer(nonsense)
+        with refused(agent, "agreed terms"):
+            agent.join("run", nonsense)
+
+
+def test_rounds_come_in_order(parties: ModuleType, path: Path) -> None:
+    agent, terms = parties.agent(path), parties.agreement()
+    play(parties, agent, terms, range(1, 4))
+    with refused(agent, "round 4 is next, not 5"):
+        agent.answer(parties.request(terms, 5))
+    with refused(agent, "round 4 is next, not 6"):
+        agent.answer(parties.request(terms, 6, missed={}))
+
+
+def test_a_repeat_returns_the_same_bytes_at_no_cost_also_after_a_restart(parties: ModuleType, path: Path) -> None:
+    agent, terms = parties.agent(path), parties.agreement()
+    values = play(parties, agent, terms, range(1, 5))
+    spent, entries = agent.ledger.spent(), len([*agent.ledger.entries()])
+    assert sum(spent.values()) == 4
+    restarted = parties.agent(path)
+    restarted.join("run", terms)
+    for asked in (agent, restarted):
+        for round in (1, 4, 2, 3, 4):
+            again = asked.answer(parties.request(terms, round))
+            assert again.value.tobytes() == values[round - 1].tobytes()
+            assert again.seal == agent.ledger.find("run", str(round)).seal
+    assert (agent.ledger.spent(), len([*agent.ledger.entries()])) == (spent, entries)
+    with refused(restarted, "answered for other inputs"):
+        restarted.answer(parties.request(terms, 2, inputs=parties.inputs(2) + 1e-12))
+    with refused(agent, "answered for other inputs"):
+        agent.answer(parties.request(terms, 4, inputs=-parties.inputs(4)))
+
+
+def test_two_agents_over_one_ledger_take_turns(parties: ModuleType, path: Path) -> None:
+    """Each finds where the other has got to; the result is that of one agent alone."""
+    terms = parties.agreement("pvp")
+    alone = play(parties, parties.agent(path, None, parties.Repeatable()), terms, range(1, 7))
+    pair = [parties.agent(path.with_name("shared"), None, parties.Repeatable()) for _ in range(2)]
+    for agent in pair:
+        agent.join("run", terms)
+    for round in range(1, 7):
+        value = pair[round % 2].answer(parties.request(terms, round)).value
+        np.testing.assert_array_equal(value, alone[round - 1])
+    assert sum(pair[0].ledger.spent().values()) == 6
+
+
+# -- missing rounds ----------------------------------------------------------------------------------------------------
+
+
+def test_missed_rounds_are_taken_in_by_their_inputs_and_closed(parties: ModuleType, path: Path) -> None:
+    terms = parties.agreement(missing=True, rho=0.3)
+    agent = parties.agent(path, None, parties.Repeatable())
+    (first,) = play(parties, agent, terms, range(1, 2))
+    for missed in ({}, {3: parties.inputs(3)}, {1: GOOD, 2: GOOD, 3: GOOD}):
+        with refused(agent, "round 2 is next: round 4 needs the inputs of all rounds in between"):
+            agent.answer(parties.request(terms, 4, missed=missed))
+    with refused(agent, "right before"):
+        agent.answer(parties.request(terms, 4, missed={2: GOOD, 5: GOOD}))
+    with refused(agent, "finite"):
+        agent.answer(parties.request(terms, 4, missed={2: GOOD, 3: GOOD * np.nan}))
+    missed = {3: parties.inputs(3), 2: parties.inputs(2)}  # in any order
+    value = agent.answer(parties.request(terms, 4, missed=missed)).value
+    # By hand: the dual takes in every broadcast with the last release.
+    dual = np.zeros((1, 3))
+    for round in (2, 3, 4):
+        dual = dual - 0.3 * (first - parties.inputs(round))
+    np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-14)
+    plan = terms.plan().take(np.array([0])).on_lattice()
+    state = replace(agent.state("run"), released=first, memory=replace(agent.state("run").memory, point=first))
+
+    def words(purpose: str, count: int) -> Any:
+        return parties.Repeatable().words(np.zeros(1, int), np.zeros(1, int), 4, purpose, count)
+
+    expected, _ = answer(plan, state, agent.shards, parties.inputs(4), 4, words)
+    np.testing.assert_array_equal(value, expected.value)
+    assert sum(agent.ledger.spent().values()) == 2
+    restarted = parties.agent(path, None, parties.Repeatable())
+    restarted.join("run", terms)
+    for asked in (agent, restarted):
+        for round in (2, 3):
+            with refused(asked, f"round {round} is closed; 5 is next"):
+                asked.answer(parties.request(terms, round))
+        again = asked.answer(parties.request(terms, 4, missed=missed))
+        assert again.value.tobytes() == value.tobytes()
+        with refused(asked, "answered for other inputs"):
+            asked.answer(parties.request(terms, 4))
+    restarted.answer(parties.request(terms, 5))
+    agent.answer(parties.request(terms, 6))  # and the first process finds where the second has got to
+    assert sum(agent.ledger.spent().values()) == 4
+
+
+def test_a_round_closed_by_another_process_stays_closed(parties: ModuleType, path: Path) -> None:
+    terms = parties.agreement(missing=True)
+    agents = [parties.agent(path) for _ in range(2)]
+    for agent in agents:
+        agent.join("run", terms)
+    agents[0].answer(parties.request(terms, 3, missed={1: parties.inputs(1), 2: parties.inputs(2)}))
+    with refused(agents[1], "round 2 is closed"):
+        agents[1].answer(parties.request(terms, 2, missed={1: parties.inputs(1)}))
+
+
+# -- restarting --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", PRIVATE)
+def test_a_run_interrupted_anywhere_equals_the_uninterrupted_one(
+    parties: ModuleType, path: Path, algorithm: str
+) -> None:
+    terms = parties.agreement(algorithm, rounds=5, evaluation_epsilon=0.2)
+    double = parties.Repeatable(3)
+    whole = play(parties, parties.agent(path, None, double), terms, range(1, 6))
+    assert len({value.tobytes() for value in whole}) == 5
+    for cut in range(1, 5):
+        book = path.with_name(f"cut {cut}")
+        values = play(parties, parties.agent(book, None, double), terms, range(1, cut + 1))
+        values += play(parties, parties.agent(book, None, double), terms, range(cut + 1, 6))
+        np.testing.assert_array_equal(values, whole)
+    book = path.with_name("cut every round")
+    values = []
+    for round in range(1, 6):
+        values += play(parties, parties.agent(book, None, double), terms, range(round, round + 1))
+        parties.agent(book, None, double).join("run", terms)
+        if round == 2:  # an evaluation in between changes nothing
+            asked = parties.agent(book, None, double)
+            asked.join("run", terms)
+            asked.answer(parties.request(terms, "evaluation"))
+    np.testing.assert_array_equal(values, whole)
+
+
+def test_another_noise_gives_another_run(parties: ModuleType, path: Path) -> None:
+    """So the test above would notice a noise that ignores its words."""
+    one, other = (
+        play(
+            parties,
+            parties.agent(path.with_name(str(seed)), None, parties.Repeatable(seed)),
+            parties.agreement(),
+            range(1, 3),
+        )
+        for seed in (1, 2)
+    )
+    assert not np.any(np.array(one) == np.array(other))
+
+
+# -- the policy --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('dataset = "p"\nepsilon = 1\ndelta = 1e-6\nepsilom = 2', "unknown key in .*; did you mean 'epsilon'?"),
+        ('dataset = "p"\nepsilon = 1', "lacks delta"),
+        ("", "lacks dataset, epsilon, delta"),
+        ('dataset = "p"\nepsilon = "1"\ndelta = 0', r"epsilon = '1' must be a .*number"),
+        ('dataset = "p"\nepsilon = true\ndelta = 0', "epsilon = True must be a .*number"),
+        ('dataset = "p"\nepsilon = nan\ndelta = 0', "epsilon"),
+        ('dataset = "p"\nepsilon = inf\ndelta = 0', "epsilon"),
+        ('dataset = "p"\nepsilon = 0\ndelta = 0', "epsilon must be positive"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 1', "delta must be in"),
+        ("dataset = 3\nepsilon = 1\ndelta = 0", "dataset = 3 must be a text"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nreserve = 1', "reserve = 1 must be true or false"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nsmallest_count = 1.5', "smallest_count = 1.5 must be a whole number"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nsmallest_count = 0', "at least 1"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nrecords_per_person = 0', "at least 1"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nnorm_bound = -1', "norm_bound"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nnorm_bound = inf', "norm_bound"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nalgorithms = "pvp"', "algorithms = 'pvp' must be a list"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nalgorithms = ["dp-adm"]', "did you mean 'dp-admm'?"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nalgorithms = ["admm"]', "'admm' is not private"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nlosses = ["logistc"]', "did you mean 'logistic'?"),
+        ('dataset = "p"\nepsilon = 1\ndelta = 0\nrelation = "replaced"', "did you mean 'replace'?"),
+        ("dataset = ", "is not TOML"),
+    ],
+)
+def test_a_wrong_policy_is_refused_with_what_is_wrong(tmp_path: Path, text: str, reason: str) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=reason):
+        Policy.read(file)
+
+
+def test_a_policy_is_read_as_written(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text(
+        'dataset = "patients"\nepsilon = 4\ndelta = 1e-6\nalgorithms = ["pvp"]\nlosses = ["logistic"]\n'
+        'smallest_count = 100\nreserve = false\nrecords_per_person = 2\nnorm_bound = 2\nrelation = "zero-out"\n'
+    )
+    assert Policy.read(file) == Policy("patients", 4.0, 1e-6, "zero-out", 2.0, ("pvp",), ("logistic",), 100, False, 2)
+    with pytest.raises(InputError, match="cannot be read"):
+        Policy.read(tmp_path / "none.toml")
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="is not TOML"):
+        Policy.read(file)
+
+
+STRICTER = [
+    ({"epsilon": 0.5}, "would come to"),
+    ({"delta": 0.0}, "would come to"),
+    ({"algorithms": ("pvp",)}, "algorithm"),
+    ({"losses": ("smoothed-hinge",)}, "loss"),
+    ({"norm_bound": 0.5}, "norm bound"),
+    ({"smallest_count": 100}, "fewer"),
+    ({"records_per_person": 2}, "protect 1 record"),
+    ({"dataset": "others"}, "another data set"),
+    ({"relation": "zero-out"}, "another data set or relation"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), STRICTER)
+def test_a_policy_made_stricter_during_a_run_applies_at_once(
+    parties: ModuleType, path: Path, change: dict[str, Any], reason: str
+) -> None:
+    agent, terms = parties.agent(path), parties.agreement()
+    (value,) = play(parties, agent, terms, range(1, 2))
+    agent.policy = parties.policy(**change)
+    with refused(agent, reason):
+        agent.answer(parties.request(terms, 2))
+    assert agent.answer(parties.request(terms, 1)).value.tobytes() == value.tobytes()  # what has left has left
+    restarted = parties.agent(path, parties.policy(**change))
+    if "would come to" in reason:  # the run is joined again, as far as the budget goes
+        restarted.join("run", terms)
+        with refused(restarted, reason):
+            restarted.answer(parties.request(terms, 2))
+    else:
+        with refused(restarted, reason):
+            restarted.join("run", terms)
+    agent.policy = parties.policy()
+    agent.answer(parties.request(terms, 2))
+
+
+def test_a_policy_made_looser_during_a_run_applies_to_the_next_one_only(parties: ModuleType, path: Path) -> None:
+    """Also across restarts: what was in force at joining is in the ledger."""
+    tight, loose = parties.policy(epsilon=2.05, reserve=False), parties.policy(epsilon=20.0, reserve=False)
+    terms = parties.agreement()
+    agent = parties.agent(path, tight)
+    play(parties, agent, terms, range(1, 2), "early")
+    agent.policy = loose
+    play(parties, agent, terms, range(1, 7), "late")
+    assert agent.ledger.guarantee(1e-6).epsilon > 2.05
+    restarted = parties.agent(path, loose)
+    restarted.join("early", terms)
+    for asked in (agent, restarted):
+        with refused(asked, "its owner allows 2.05"):
+            asked.answer(parties.request(terms, 2, "early"))
+    play(parties, restarted, terms, range(1, 7), "later still")
+
+
+# -- randomness --------------------------------------------------------------------------------------------------------
+
+
+def test_seeded_noise_is_for_simulations_and_simulations_are_for_seeded_noise(parties: ModuleType, path: Path) -> None:
+    with pytest.raises(InputError, match="seeded noise protects nobody"):
+        parties.agent(path, randomness=Seeded(1))
+    book = parties.ledger(path)
+    with pytest.raises(InputError, match="real releases need one"):
+        Agent(parties.shards(), None, book, parties.agent(path).randomness)
+    with pytest.raises(InputError, match="plans are for simulations"):
+        parties.agent(path).simulate("run", parties.agreement().plan(), None, 0)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="2 members for 1 shards"):
+        Agent(parties.shards(), parties.policy(), book, parties.agent(path).randomness, members=(0, 1))
+
+
+def test_an_agent_with_a_policy_answers_for_one_owner(parties: ModuleType, path: Path) -> None:
+    two = parties.shards().tile(2)
+    with pytest.raises(InputError, match="one owner"):
+        Agent(two, parties.policy(), parties.ledger(path), parties.agent(path).randomness, members=(0, 1))
+
+
+def test_real_releases_are_never_alike(parties: ModuleType, path: Path) -> None:
+    """Same records, same terms, same requests: the noise differs everywhere."""
+    terms = parties.agreement("pvp", evaluation_epsilon=0.2)
+    values = []
+    for number in range(4):
+        agent = parties.agent(path.with_name(str(number)))
+        values.append(np.concatenate(play(parties, agent, terms, range(1, 4))).ravel())
+        values[-1] = np.append(values[-1], agent.answer(parties.request(terms, "evaluation")).value)
+    for column in np.array(values).T:
+        assert np.unique(column).size == 4
+
+
+@pytest.mark.parametrize("algorithm", PRIVATE)
+def test_real_releases_are_on_a_lattice(
+    parties: ModuleType, path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+) -> None:
+    made: list[tuple[np.ndarray, float]] = []
+    plain = Mechanism.add
+
+    def spy(self: Mechanism, value: Any, sensitivity: Any, words: Any) -> Any:
+        noisy = plain(self, value, sensitivity, words)
+        scale = float(self.scale(sensitivity, value.shape[1])[0])
+        made.append((noisy, 2.0 ** (math.floor(math.log2(scale)) - 32)))
+        return noisy
+
+    monkeypatch.setattr(Mechanism, "add", spy)
+    terms = parties.agreement(algorithm, evaluation_epsilon=0.2)
+    agent = parties.agent(path)
+    values = play(parties, agent, terms, range(1, 4))
+    values.append(agent.answer(parties.request(terms, "evaluation")).value)
+    assert len(made) == len(values) == 4
+    for (noisy, step), value in zip(made, values, strict=True):
+        assert np.array_equal(noisy / step, np.rint(noisy / step))
+        if algorithm != "dp-admm" or value.size == 1:  # its release is a step along the noisy gradient
+            np.testing.assert_array_equal(noisy, value)
+
+
+# -- evaluation --------------------------------------------------------------------------------------------------------
+
+
+def test_an_evaluation_is_a_release_like_any_other(parties: ModuleType, path: Path) -> None:
+    terms = parties.agreement(evaluation_epsilon=0.5)
+    agent = parties.agent(path)
+    values = play(parties, agent, terms, range(1, 3))
+    model = np.array([[0.5, -0.5, 0.5]])
+    scores = agent.shards.features @ model[0]
+    share = float(np.mean(np.sign(scores) != agent.shards.targets))
+    asked = parties.request(terms, "evaluation", inputs=model)
+    release = agent.answer(asked)
+    assert release.value.shape == (1, 1)
+    scale = (1 / 60) / 0.5
+    assert abs(release.value[0, 0] - share) < 25 * scale  # beyond it with probability e^-25
+    assert release.value[0, 0] != share
+    assert release.events == (LaplaceDpEvent(2.0),)
+    gaussian = agent._joined["run"].plan.events(1)[0]
+    assert agent.ledger.spent() == {gaussian: 2, LaplaceDpEvent(2.0): 1}
+    total = agent.ledger.guarantee(1e-6, held=True)
+    assert total == best({gaussian: 6, LaplaceDpEvent(2.0): 1}, 1e-6, Relation.REPLACE)
+    assert total.accountant == "pure+gaussian"
+    assert total.epsilon == pytest.approx(2.0, rel=1e-9)  # the agreed epsilon covers both
+    spent = agent.ledger.spent()
+    restarted = parties.agent(path)
+    restarted.join("run", terms)
+    for again in (agent, restarted):
+        assert again.answer(asked).value.tobytes() == release.value.tobytes()
+        with refused(again, "answered for other inputs"):
+            again.answer(replace(asked, inputs=model + 1.0))
+        with refused(again, "missed rounds"):
+            again.answer(replace(asked, missed={1: model}))
+    assert agent.ledger.spent() == spent
+    assert restarted.answer(parties.request(terms, 2)).value.tobytes() == values[1].tobytes()
+    restarted.answer(parties.request(terms, 3))
+
+
+def test_an_evaluations_noise_has_the_agreed_scale(parties: ModuleType, path: Path) -> None:
+    """Many owners of the same records: the spread of their answers is that of Laplace noise of scale 1/(m epsilon)."""
+    terms = parties.agreement(evaluation_epsilon=0.5)
+    values = []
+    for number in range(150):
+        agent = parties.agent(path.with_name(str(number)))
+        agent.join("run", terms)
+        values.append(float(agent.answer(parties.request(terms, "evaluation")).value[0, 0]))
+    assert np.std(values) == pytest.approx(math.sqrt(2) / (60 * 0.5), rel=0.35)
+
+
+# -- the same code in simulations --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", [*PRIVATE, "dpsgd", "admm"])
+def test_a_batch_through_an_agent_equals_the_functions_it_calls(parties: ModuleType, algorithm: str) -> None:
+    one = parties.shards(120)
+    shards = gather(one.features, one.targets, np.arange(120) % 3, norm_bound=1.0)
+    private = {} if algorithm != "admm" else {"epsilon": None, "delta": None}
+    plan = parties.agreement(algorithm, counts=(40, 40, 40), **private).plan()
+    members, runs = np.tile(np.arange(3), 2), np.repeat([4, 9], 3)
+    rows, records = plan.take(members), shards.tile(2)
+    agent = Agent(records, None, MemoryLedger(6, Relation.REPLACE), Seeded(2), members=members, runs=runs)
+    agent.simulate("batch", rows, begin(rows), 0)
+    state = begin(rows)
+    for round in range(1, 5):
+        common = np.random.default_rng(round).normal(size=(2, 3))
+
+        def words(purpose: str, count: int, round: int = round) -> Any:
+            return Seeded(2).words(runs, members, round, purpose, count)
+
+        state = absorb(rows, state, np.repeat(common, 3, axis=0), round - 1)
+        expected, state = answer(rows, state, records, np.repeat(common, 3, axis=0), round, words)
+        found = agent.answer(Request("batch", "batch", round, common))
+        assert found.value.tobytes() == expected.value.tobytes()
+        assert found.events == expected.events
+        assert agent.state("batch").dual.tobytes() == state.dual.tobytes()
+        assert agent.state("batch").memory.point.tobytes() == state.memory.point.tobytes()
+    assert agent.ledger.accounts.tally(0) == {expected.events[0]: 4}
+
+
+@pytest.mark.parametrize("algorithm", PRIVATE)
+def test_an_owner_computes_what_a_simulation_on_the_lattice_does(
+    parties: ModuleType, path: Path, algorithm: str
+) -> None:
+    terms = parties.agreement(algorithm)
+    real = play(parties, parties.agent(path, None, parties.Repeatable(5)), terms, range(1, 5))
+    plan = terms.plan().take(np.array([0])).on_lattice()
+    twin = Agent(parties.shards(), None, MemoryLedger(1, Relation.REPLACE), Seeded(5))
+    twin.simulate("run", plan, begin(plan), 0)
+    for round in range(1, 5):
+        value = twin.answer(Request("run", "run", round, parties.inputs(round))).value
+        np.testing.assert_array_equal(value, real[round - 1])
+
+
+# -- the ledger under it -----------------------------------------------------------------------------------------------
+
+
+def test_open_makes_the_ledger_of_these_records(parties: ModuleType, path: Path, tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "shelf")
+    agent = Agent.open(parties.shards(), parties.policy(), path, shelf=shelf)
+    play(parties, agent, parties.agreement(), range(1, 3))
+    again = Agent.open(parties.shards(), parties.policy(), path, shelf=shelf)
+    assert again.ledger.spent() == agent.ledger.spent()
+    assert not again.randomness.simulated
+    with pytest.raises(InputError, match="records"):
+        Agent.open(parties.shards(seed=1), parties.policy(), path, shelf=shelf)
+    with pytest.raises(InputError, match="same name"):
+        Agent.open(parties.shards(), parties.policy(), tmp_path / "second.ledger", shelf=shelf)
+    with pytest.raises(InputError, match="same content"):
+        Agent.open(parties.shards(), parties.policy(dataset="renamed"), tmp_path / "third.ledger", shelf=shelf)
+
+
+@pytest.mark.parametrize("trouble", ["disk full", "read-only"])
+def test_a_ledger_that_cannot_be_written_releases_nothing(parties: ModuleType, path: Path, trouble: str) -> None:
+    agent, terms = parties.agent(path), parties.agreement("pvp", rounds=60)
+    values = play(parties, agent, terms, range(1, 3))
+    connection = agent.ledger._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    if trouble == "disk full":  # the last pages still take a few rounds
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(Refused, match=r"cannot be written \(database or disk is full\); nothing was released"):
+            for round in range(3, 61):
+                values.append(agent.answer(parties.request(terms, round)).value)
+    else:
+        connection.execute("PRAGMA query_only = 1")
+        with pytest.raises(Refused, match=r"cannot be written \(attempt to write a readonly database\); nothing"):
+            agent.answer(parties.request(terms, 3))
+    again = parties.ledger(path)
+    assert sum(again.spent().values()) == len(values) < 60
+    assert again.verify() == []
+    assert again.find("run", str(len(values) + 1)) is None
+    assert agent.answer(parties.request(terms, 1)).value.tobytes() == values[0].tobytes()
+    connection.execute("PRAGMA query_only = 0")
+    connection.execute("PRAGMA max_page_count = 100000")
+    agent.answer(parties.request(terms, len(values) + 1))  # and when there is room again, it goes on
+    assert sum(parties.ledger(path).spent().values()) == len(values) + 1
+
+
+def test_a_restored_ledger_refuses_once_it_is_shown_a_later_seal(parties: ModuleType, path: Path) -> None:
+    agent, terms = parties.agent(path), parties.agreement()
+    play(parties, agent, terms, range(1, 3))
+    backup = path.read_bytes()
+    late = agent.answer(parties.request(terms, 3))
+    agent.ledger.close()
+    path.write_bytes(backup)
+    restored = parties.agent(path)
+    restored.join("run", terms)
+    with pytest.raises(Refused, match="old backup"):
+        restored.answer(parties.request(terms, 3, seen=late.seal))
+    with pytest.raises(Refused, match="locked"):
+        restored.answer(parties.request(terms, 3))
+    assert sum(restored.ledger.spent().values()) == 2
+    restored.ledger.confirm()
+    restored.ledger.book_lost({late.events[0]: 1})
+    restored.answer(parties.request(terms, 3))
+    assert sum(restored.ledger.spent().values()) == 4
+    assert restored.ledger.verify() == []
+
+
+def test_a_seal_of_the_same_ledger_is_fine(parties: ModuleType, path: Path) -> None:
+    agent, terms = parties.agent(path), parties.agreement()
+    agent.join("run", terms)
+    seal = None
+    for round in range(1, 4):
+        seal = agent.answer(parties.request(terms, round, seen=seal)).seal
+    assert not agent.ledger.locked
+    assert seal is not None
+    with refused(agent, "not one of this ledger's"):
+        agent.answer(parties.request(terms, 4, seen=replace(seal, head="0" * 64)))
+    agent.answer(parties.request(terms, 4, seen=seal))
+
+
+def test_a_refusal_says_nothing_about_the_records(
+    parties: ModuleType, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A solver that gives up knows the length of a private gradient; whoever asked must not."""
+    agent, terms = parties.agent(path), parties.agreement("pvp")
+    agent.join("run", terms)
+
+    def give_up(*_: object) -> None:
+        raise ConvergenceError("Newton stopped at a gradient of 1.2345e-03")
+
+    monkeypatch.setattr("dpadmm.agent.answer", give_up)
+    with refused(agent, "did not reach its tolerance"):
+        agent.answer(parties.request(terms, 1))
+    assert not any("1.2345" in reason for reason, _, _ in agent.ledger.refusals())

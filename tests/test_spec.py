@@ -1,0 +1,247 @@
+"""A spec file says what is run: it reads back as it was written, and what is wrong in it is named with its place."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
+from dpadmm.admm.perturbations import Objective
+from dpadmm.admm.schedules import Fixed, InverseRoot
+from dpadmm.admm.solvers import Exact
+from dpadmm.errors import InputError
+from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.losses import SmoothedHinge
+from dpadmm.problems.penalties import ElasticNet
+from dpadmm.problems.sets import Box
+from dpadmm.spec import DataSpec, Experiment, RunSpec, SimulationSpec, loads, read
+
+TABLES = {"run": RunSpec, "data": DataSpec, "simulation": SimulationSpec}
+
+numbers = some.floats(allow_nan=False, allow_infinity=False)
+texts = some.text(some.characters(exclude_categories=("Cs",)), max_size=20)
+counts = some.integers(1, 2**62)
+BY_TYPE = {
+    "str": texts,
+    "str | None": some.none() | texts,
+    "float": numbers,
+    "float | None": some.none() | numbers,
+    "int": counts,
+    "bool": some.booleans(),
+}
+columns = some.lists(
+    some.fixed_dictionaries(
+        {"name": texts}, optional={"values": some.lists(texts, max_size=3), "low": numbers, "high": numbers}
+    ),
+    max_size=3,
+).map(tuple)
+
+
+def anything(table):
+    """Any value a table's fields can hold, by their types."""
+    values = {
+        entry.name: columns if "tuple" in str(entry.type) else BY_TYPE[str(entry.type)] for entry in fields(table)
+    }
+    return some.builds(table, **values)
+
+
+@given(some.builds(Experiment, **{name: anything(table) for name, table in TABLES.items()}))
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_what_is_written_reads_back(experiment):
+    assert loads(experiment.dumps()) == experiment
+
+
+def test_a_file_reads_as_its_text(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text('[run]\nalgorithm = "pvp"\nrounds = 7\nepsilon = 1\n[data]\nagents = 3\n[simulation]\nseed = 5\n')
+    found = read(path)
+    assert found.run == RunSpec(algorithm="pvp", rounds=7, epsilon=1.0)
+    assert found.data == DataSpec(agents=3)
+    assert found.simulation == SimulationSpec(seed=5)
+    assert isinstance(found.run.epsilon, float)
+    assert loads("") == Experiment()
+
+
+def test_what_is_left_to_the_recipe_is_left_out():
+    text = Experiment().dumps()
+    assert "schedule" not in text
+    assert "epsilon" not in text
+    assert 'algorithm = "dp-admm"' in text
+    assert "epsilon = 1.5" in Experiment().changed(epsilon=1.5).dumps()
+
+
+def test_every_key_belongs_to_one_table():
+    names = [entry.name for table in TABLES.values() for entry in fields(table)]
+    assert len(names) == len(set(names))
+
+
+WRONG = {
+    "unknown table": ("[runs]\n", r"unknown table in HERE 'runs'; did you mean 'run'"),
+    "unknown key": ("[run]\nepsilom = 1.0\n", r"unknown key in \[run\] of HERE 'epsilom'; did you mean 'epsilon'"),
+    "key of another table": ("[data]\nseed = 1\n", r"unknown key in \[data\] of HERE 'seed'"),
+    "no table": ("rounds = 3\n", r"unknown table in HERE 'rounds'"),
+    "a value for a table": ("run = 3\n", r"HERE: run must be a table, \[run\]"),
+    "text for a number": ('[run]\nepsilon = "1"\n', r"HERE: epsilon = '1' must be a .*number"),
+    "fraction for a whole number": ("[run]\nrounds = 2.5\n", r"HERE: rounds = 2.5 must be a whole number"),
+    "truth for a number": ("[run]\nrho = true\n", r"HERE: rho = True must be a .*number"),
+    "truth for a whole number": ("[run]\nrounds = true\n", r"HERE: rounds = True must be a whole number"),
+    "number for truth": ("[run]\nintercept = 1\n", r"HERE: intercept = 1 must be true or false"),
+    "number for text": ("[run]\nloss = 3\n", r"HERE: loss = 3 must be a text"),
+    "list for a number": ("[data]\nagents = [3]\n", r"HERE: agents = \[3\] must be a whole number"),
+    "nan": ("[run]\nepsilon = nan\n", r"HERE: epsilon = nan must be a finite number"),
+    "infinity": ("[run]\nepsilon = inf\n", r"HERE: epsilon = inf must be a finite number"),
+    "infinitely many": ("[run]\nrounds = inf\n", r"HERE: rounds = inf must be a whole number"),
+    "far too many": (f"[run]\nrounds = {10**400}\n", r"HERE: rounds = 10+ must be a whole number"),
+    "far too much": (f"[run]\nepsilon = {10**400}\n", r"HERE: epsilon = 10+ must be a finite number"),
+    "a number for columns": ("[data]\ncolumns = 3\n", r"HERE: columns = 3 must be"),
+    "a text for columns": ('[data]\ncolumns = "age"\n', r"HERE: columns = 'age' must be"),
+    "texts for columns": ('[data]\ncolumns = ["age"]\n', r"HERE: columns = \['age'\] must be"),
+    "not TOML": ("[run\n", r"HERE is not TOML"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_named_with_its_place(text, said, tmp_path):
+    with pytest.raises(InputError, match=said.replace("HERE", "my.toml")):
+        loads(text, where="my.toml")
+    path = tmp_path / "spec.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=str(path)):
+        read(path)
+
+
+def test_a_file_that_is_not_there_or_not_text_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"spec file '.*none.toml' cannot be read: No such file"):
+        read(tmp_path / "none.toml")
+    with pytest.raises(InputError, match=r"cannot be read"):
+        read(tmp_path)
+    (tmp_path / "image.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"image.toml' is not text"):
+        read(tmp_path / "image.toml")
+
+
+def test_a_change_overrides_and_none_leaves_a_field_as_it_is():
+    before = loads('[run]\nrounds = 7\nloss = "softmax"\n[simulation]\nseed = 3\n')
+    after = before.changed(rounds=9, loss=None, seed=None, agents=4, epsilon=2)
+    assert after.run == replace(before.run, rounds=9, epsilon=2.0)
+    assert after.data == DataSpec(agents=4)
+    assert after.simulation == SimulationSpec(seed=3)
+    assert before.run.rounds == 7
+    assert before.changed() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"epsilom": 1.0}, r"unknown key in the flags 'epsilom'; did you mean 'epsilon'"),
+        ({"agents": "three"}, r"the flags: agents = 'three' must be a whole number"),
+        ({"epsilon": float("nan")}, r"the flags: epsilon"),
+        ({"repeats": 0}, r"repeats 0"),
+    ],
+)
+def test_a_wrong_change_is_named(change, said):
+    with pytest.raises(InputError, match=said):
+        Experiment().changed(where="the flags", **change)
+
+
+def test_a_recipe_has_the_changes_of_its_spec():
+    spec = RunSpec("dvp", tolerance=1e-6, extra_curvature=2.0, schedule="fixed:0.3")
+    recipe = spec.recipe()
+    assert recipe.phases[0].solver == Exact(1e-6)
+    assert recipe.phases[0].perturbation == Objective(extra_curvature=2.0)
+    assert recipe.schedule == Fixed(0.3)
+    assert RunSpec("dp-admm").recipe() is ALGORITHMS["dp-admm"]
+    assert RunSpec("dp-admm", schedule="inverse-sqrt").recipe().schedule == InverseRoot(1.0)
+    assert RunSpec("pvp", mechanism="gamma-norm").recipe().phases[0].perturbation.mechanism == "gamma-norm"
+
+
+def test_a_problem_has_the_parts_its_spec_names():
+    problem = RunSpec(loss="smoothed-hinge:0.25", penalty="elastic-net:0.3", strength=0.1, set="box:2").problem()
+    assert problem.loss == SmoothedHinge(0.25)
+    assert problem.penalty == ElasticNet(0.3)
+    assert problem.strength == 0.1
+    assert problem.domain == Box(2.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (RunSpec("dp-adm"), r"unknown algorithm 'dp-adm'; did you mean 'dp-admm'"),
+        (RunSpec("admm", mechanism="gaussian"), r"'admm' has no mechanism"),
+        (RunSpec("dp-admm", tolerance=1e-3), r"'dp-admm' has no tolerance"),
+        (RunSpec("dp-admm", schedule="theorm"), r"unknown schedule 'theorm'; did you mean 'theorem'"),
+        (RunSpec("dp-admm", schedule="fixed:x"), r"what follows the colon must be a number"),
+        (RunSpec("dp-admm", schedule="theorem:2"), r"'theorem' does not take 1 number"),
+        (RunSpec("dvp", extra_curvature=-1.0), r"extra curvature -1.0"),
+    ],
+)
+def test_a_recipe_that_cannot_be_made_is_refused(spec, said):
+    with pytest.raises(InputError, match=said):
+        spec.recipe()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"loss": "logistik"}, r"unknown loss 'logistik'; did you mean 'logistic'"),
+        ({"penalty": "l3"}, r"unknown penalty 'l3'"),
+        ({"set": "ball"}, r"unknown set 'ball'"),
+        ({"strength": -1.0}, r"penalty strength -1.0"),
+        ({"set": "box:-2"}, r"bound -2.0"),
+    ],
+)
+def test_a_problem_that_cannot_be_made_is_refused(changes, said):
+    with pytest.raises(InputError, match=said):
+        RunSpec(**changes).problem()
+
+
+def test_requests():
+    assert RunSpec("admm").request() == Multiplier(0.0)
+    assert RunSpec("dp-admm", epsilon=1.0, delta=1e-5).request() == TotalBudget((Budget(1.0, 1e-5),))
+    assert RunSpec("dvp", epsilon=1.0).request() == TotalBudget((Budget(1.0, 0.0),))
+    paper = RunSpec("dp-admm", epsilon=0.1, delta=1e-5, paper_noise=True)
+    assert paper.request() == PaperNoise(Budget(0.1, 1e-5))
+    assert RunSpec("dp-admm", noise_multiplier=2.0, delta=1e-5).request() == Multiplier(2.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (RunSpec("dp-admm"), r"'dp-admm' is private: give a total budget"),
+        (RunSpec("dp-admm", delta=1e-5), r"'dp-admm' is private: give a total budget"),
+        (RunSpec("admm", epsilon=1.0), r"'admm' is not private, so epsilon 1 means nothing"),
+        (RunSpec("admm", noise_multiplier=2.0), r"'admm' is not private, so noise multiplier 2 means nothing"),
+        (RunSpec("pvp", epsilon=1.0, noise_multiplier=2.0), r"a noise multiplier or an epsilon, not both"),
+        (RunSpec("pvp", noise_multiplier=-2.0), r"noise multiplier -2.0"),
+        (RunSpec("pvp", epsilon=0.0, delta=1e-5), r"epsilon must be positive"),
+        (RunSpec("pvp", epsilon=-1.0, delta=1e-5), r"epsilon must be positive"),
+        (RunSpec("pvp", epsilon=1.0, delta=1.0), r"delta must be in \[0, 1\)"),
+        (RunSpec("pvp", epsilon=1.0, delta=-0.1), r"delta must be in \[0, 1\)"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused(spec, said):
+    with pytest.raises(InputError, match=said):
+        spec.request()
+
+
+def test_a_plan_is_made_of_public_facts():
+    spec = RunSpec(
+        "dp-admm", loss="softmax", epsilon=1.0, delta=1e-5, relation="zero-out", rounds=9, rho=0.3, radius=7.0,
+        norm_bound=2.0,
+    )  # fmt: skip
+    setting = spec.plan(np.array([5, 6]), 4, 3).setting
+    assert (setting.dimension, setting.norm_bound, setting.rounds, setting.rho, setting.radius) == (
+        12,
+        2.0,
+        9,
+        0.3,
+        7.0,
+    )
+    assert setting.relation is Relation.ZERO_OUT
+    assert setting.problem == spec.problem()
+    with pytest.raises(InputError, match="unknown relation 'replaced'; did you mean 'replace'"):
+        replace(spec, relation="replaced").plan(np.array([5, 6]), 4, 3)
