@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from dpadmm.cli.main import app
 from typer.main import get_command
+
+from dpadmm.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

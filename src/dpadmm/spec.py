@@ -87,6 +87,13 @@ class RunSpec:
 
     def request(self) -> Request:
         """The noise asked for; a private recipe must be given a budget, a multiplier, or the papers' per-round one."""
+        total = self.recipe().private and self.noise_multiplier is None
+        if self.paper_noise and not total:
+            raise InputError(
+                "paper_noise makes noise of an epsilon for every round; it goes with epsilon and delta only."
+            )
+        if self.evaluation_epsilon is not None and (not total or self.paper_noise):
+            raise InputError("evaluation_epsilon is a part of a total budget; give one, as epsilon and delta.")
         if not self.recipe().private:
             for asked, value in (("epsilon", self.epsilon), ("noise multiplier", self.noise_multiplier or None)):
                 if value is None:
@@ -108,7 +115,7 @@ class RunSpec:
                 f"pure), or a noise multiplier."
             )
         budget = Budget(self.epsilon, self.delta or 0.0)
-        if self.evaluation_epsilon is not None and not self.paper_noise:
+        if self.evaluation_epsilon is not None:
             if not 0.0 < self.evaluation_epsilon < self.epsilon:
                 share = self.evaluation_epsilon
                 raise InputError(f"evaluation_epsilon {share!r}: must be positive and below epsilon {self.epsilon:g}.")

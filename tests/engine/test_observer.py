@@ -10,7 +10,7 @@ from dpadmm.admm.perturbations import Gradient, Output
 from dpadmm.admm.solvers import Exact, Linearised
 from dpadmm.engine.experiment import prepare, train
 from dpadmm.engine.loop import Cohort, rounds, start
-from dpadmm.engine.observer import Observer, account
+from dpadmm.engine.observer import Observer
 from dpadmm.privacy.events import GaussianDpEvent, PureDpEvent
 from dpadmm.privacy.randomness import Seeded
 
@@ -115,7 +115,7 @@ def test_phases_are_counted_as_often_as_they_were_played(cycle, done, experiment
     for k in range(done):
         event = events[k % cycle]
         expected[event] = expected.get(event, 0) + 1
-    accounts = account(Cohort.of(plan, prepared.shards, [0], Seeded(0)), done)
+    accounts = plan.accounts(done)
     assert accounts.agents == 5
     assert all(accounts.tally(agent) == expected for agent in range(5))
 
@@ -123,4 +123,4 @@ def test_phases_are_counted_as_often_as_they_were_played(cycle, done, experiment
 def test_nothing_played_costs_nothing(experiment):
     prepared = prepare(experiment())
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(0))
-    assert account(cohort, 0).worst(1e-5).epsilon == 0.0
+    assert cohort.plan.accounts(0).worst(1e-5).epsilon == 0.0

@@ -9,8 +9,6 @@ import pytest
 
 from dpadmm.admm.algorithm import absorb, answer, begin, combine
 from dpadmm.admm.noise import Multiplier, TotalBudget
-from dpadmm.engine.loop import Cohort
-from dpadmm.engine.observer import account
 from dpadmm.engine.reference import optimum
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
@@ -224,7 +222,7 @@ def test_all_rounds_together_spend_the_budget_and_no_more(recipe, relation, roun
     shards = simulated()
     for budget in (Budget(1.0, 1e-5), Budget(0.05, 1e-7), Budget(8.0, 1e-3)):
         plan = recipe.plan(terms(PROBLEM, shards, rounds=rounds, relation=relation), request_for(recipe, budget))
-        spent = account(Cohort.of(plan, shards, [0], Seeded(0)), rounds).worst(budget.delta)
+        spent = plan.accounts(rounds).worst(budget.delta)
         assert 0.999 * budget.epsilon < spent.epsilon <= budget.epsilon
         assert spent.relation is relation
 
@@ -233,7 +231,7 @@ def test_pure_recipes_need_no_delta(simulated, terms):
     shards = simulated()
     for recipe in (ALGORITHMS["dvp"], ALGORITHMS["pvp"].tuned(mechanism="gamma-norm")):
         plan = recipe.plan(terms(PROBLEM, shards, rounds=9), TotalBudget((Budget(0.7, 0.0),)))
-        spent = account(Cohort.of(plan, shards, [0], Seeded(0)), 9).worst(0.0)
+        spent = plan.accounts(9).worst(0.0)
         assert 0.999 * 0.7 < spent.epsilon <= 0.7
         assert spent.accountant == "pure"
 
@@ -245,7 +243,7 @@ def test_each_agent_may_have_its_own_budget(recipe, simulated, terms):
     plan = recipe.plan(terms(PROBLEM, shards), TotalBudget(budgets))
     multipliers = plan.noise[0].mechanism.noise_multiplier
     assert multipliers[0] > multipliers[1] > multipliers[2] > 0
-    accounts = account(Cohort.of(plan, shards, [0], Seeded(0)), 5)
+    accounts = plan.accounts(5)
     for agent, budget in enumerate(budgets):
         alone = recipe.plan(terms(PROBLEM, shards.take([agent])), TotalBudget((budget,)))
         assert alone.noise[0].mechanism.noise_multiplier[0] == multipliers[agent]

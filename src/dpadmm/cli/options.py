@@ -66,6 +66,10 @@ ExtraCurvature = Annotated[
     float | None, _option(_ALGORITHM, "--extra-curvature", "Quadratic term that dvp adds to pay for its Jacobian.")
 ]
 
+EvaluationEpsilon = Annotated[
+    float | None,
+    _option(_PRIVACY, "--evaluation-epsilon", "Part of epsilon for one private estimate of the error at each agent."),
+]
 Epsilon = Annotated[float | None, _option(_PRIVACY, "--epsilon", "Total budget of every agent for the whole run.")]
 Delta = Annotated[float | None, _option(_PRIVACY, "--delta", "The delta of that budget.")]
 NeighbourRelation = Annotated[str | None, _option(_PRIVACY, "--relation", "replace or zero-out.", "replace")]

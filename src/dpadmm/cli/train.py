@@ -56,6 +56,7 @@ def train(
     paper_noise: options.PaperNoise = None,
     noise_multiplier: options.NoiseMultiplier = None,
     mechanism: options.Mechanism = None,
+    evaluation_epsilon: options.EvaluationEpsilon = None,
     seed: options.Seed = None,
     repeats: options.Repeats = None,
     measure_every: options.MeasureEvery = None,
@@ -77,7 +78,7 @@ def train(
         loss=loss, penalty=penalty, strength=strength, set=domain, norm_bound=norm_bound, intercept=intercept,
         algorithm=algorithm, rounds=rounds, rho=rho, radius=radius, schedule=schedule, tolerance=tolerance,
         extra_curvature=extra_curvature, epsilon=epsilon, delta=delta, relation=relation, paper_noise=paper_noise,
-        noise_multiplier=noise_multiplier, mechanism=mechanism,
+        noise_multiplier=noise_multiplier, mechanism=mechanism, evaluation_epsilon=evaluation_epsilon,
         seed=seed, repeats=repeats, measure_every=measure_every,
     )  # fmt: skip
     _run(experiment, out, resume, quiet, as_json)

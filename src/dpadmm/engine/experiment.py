@@ -18,15 +18,15 @@ from dpadmm.datasets import Column, Dataset, Encoder, load, split
 from dpadmm.engine import checkpoint
 from dpadmm.engine.folder import Folder
 from dpadmm.engine.history import History
-from dpadmm.engine.loop import Cohort, State, rounds, start, without_memory
-from dpadmm.engine.observer import Observer, account
+from dpadmm.engine.loop import Cohort, State, evaluate, rounds, start, without_memory
+from dpadmm.engine.observer import Observer
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import Seeded, generator
 from dpadmm.problems.naming import build
-from dpadmm.problems.shards import Shards, gather
+from dpadmm.problems.shards import FloatArray, Shards, gather
 from dpadmm.problems.splits import SPLITS
 from dpadmm.spec import DataSpec, Experiment
 
@@ -65,6 +65,8 @@ def prepare(experiment: Experiment) -> Prepared:
         kind = "numbers" if dataset.classes is None else "classes"
         raise InputError(f"loss {problem.loss.name!r} is for {problem.loss.task} targets; {dataset.name!r} has {kind}.")
     share = data.test if data.test is not None else (ADULT_TEST if data.source == "adult" else 0.2)
+    if share >= 1 and share != int(share):
+        raise InputError(f"test {share:g}: a share below 1, or a whole number of records.")
     train, held_out = split(dataset, int(share) if share >= 1 else share, seed)
     shards = shard(train, problem.loss.encode(train.targets, classes), data, run.norm_bound, run.intercept, seed)
     test = None
@@ -86,7 +88,7 @@ def prepare(experiment: Experiment) -> Prepared:
         and getattr(recipe.phases[0].perturbation, "mechanism", None) == "gaussian"
     ):
         raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
-    return Prepared(experiment, dataset, shards, test, plan, tuple(_warnings(plan, dataset, experiment)))
+    return Prepared(experiment, dataset, shards, test, plan, tuple(_warnings(plan, dataset, train, experiment)))
 
 
 def load_data(data: DataSpec, seed: int) -> Dataset:
@@ -144,6 +146,7 @@ def run_prepared(
     digest = hashlib.sha256(prepared.experiment.dumps().encode()).hexdigest()
     began = time.perf_counter()
     parts: list[tuple[State, History]] = []
+    estimates: list[FloatArray] = []
     for group in _groups(prepared):
         cohort = Cohort.of(prepared.plan, prepared.shards, group, Seeded(prepared.experiment.simulation.seed))
         observer = Observer(cohort, prepared.test, prepared.delta)
@@ -161,8 +164,12 @@ def run_prepared(
                     progress(group[0], state.round, history)
             if kept is not None and (last or state.round % checkpoint_every == 0):
                 checkpoint.save(kept, digest, state, history)
+        if prepared.plan.evaluation is not None:
+            estimates.append(evaluate(cohort, state))
         parts.append((without_memory(state), history))
     result = _result(prepared, parts, time.perf_counter() - began)
+    if estimates:
+        result = replace(result, estimated_error=float(np.concatenate(estimates).mean()))
     if folder is not None:
         result = replace(result, out=str(folder.path))
         folder.finish(result)
@@ -184,10 +191,6 @@ def _result(prepared: Prepared, parts: list[tuple[State, History]], seconds: flo
     history = parts[0][1]
     for _, other in parts[1:]:
         history = history.beside(other)
-    guarantee = None
-    if prepared.delta is not None:
-        cohort = Cohort.of(plan, prepared.shards, [0], Seeded(0))
-        guarantee = account(cohort, plan.setting.rounds).worst(prepared.delta)
     return Result(
         experiment=prepared.experiment,
         dataset=prepared.dataset,
@@ -195,7 +198,7 @@ def _result(prepared: Prepared, parts: list[tuple[State, History]], seconds: flo
         history=history,
         models=np.concatenate([state.common for state, _ in parts]),
         mean_models=np.concatenate([state.mean_common for state, _ in parts]),
-        guarantee=guarantee,
+        guarantee=None if prepared.delta is None else plan.accounts().worst(prepared.delta),
         claimed=_claimed(prepared),
         clipped=prepared.shards.clipped,
         seconds=seconds,
@@ -213,8 +216,14 @@ def _claimed(prepared: Prepared) -> float | None:
     return run.rounds * run.epsilon
 
 
-def _warnings(plan: Plan, dataset: Dataset, experiment: Experiment) -> list[str]:
+def _warnings(plan: Plan, dataset: Dataset, train: Dataset, experiment: Experiment) -> list[str]:
     found = []
+    if dataset.owners is not None and train.owners is not None:
+        lost = sorted(set(dataset.owners) - set(train.owners))
+        if lost:
+            found.append(
+                f"all records of {', '.join(map(repr, lost[:5]))} fell into the test set: {len(lost)} owner(s) fewer."
+            )
     fewest, delta = int(plan.setting.counts.min()), experiment.run.delta
     if plan.algorithm.private and delta and delta > 1.0 / (10 * fewest):
         found.append(

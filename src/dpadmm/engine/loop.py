@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpadmm.admm.algorithm import AgentState, Plan, begin, combine
-from dpadmm.agent import Agent, Request
+from dpadmm.agent import EVALUATION, Agent, Request
 from dpadmm.privacy.memory import MemoryLedger
 from dpadmm.privacy.randomness import IntArray, Randomness
 from dpadmm.problems.compiled import one_thread_pool
@@ -107,6 +107,12 @@ def _step(cohort: Cohort, agent: Agent, state: State) -> State:
         mean_local=_mean(state.mean_local, release.value, round),
         mean_local_before=_mean(state.mean_local_before, state.agents.released, round),
     )
+
+
+def evaluate(cohort: Cohort, state: State) -> FloatArray:
+    """The owners' private estimates of the error of the last broadcast on their own records; (runs, agents)."""
+    release = cohort.agent(state).answer(Request(RUN, RUN, EVALUATION, state.common))
+    return cohort.by_run(release.value)[:, :, 0]
 
 
 def _mean(before: FloatArray, value: FloatArray, count: int) -> FloatArray:

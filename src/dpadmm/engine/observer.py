@@ -8,7 +8,6 @@ import numpy as np
 
 from dpadmm import metrics
 from dpadmm.engine.loop import Cohort, State
-from dpadmm.privacy.accounting import Accounts
 from dpadmm.problems.shards import FloatArray, Shards
 
 
@@ -60,9 +59,4 @@ class Observer:
     def _spent(self, rounds: int) -> float:
         """Epsilon of the worst agent so far."""
         assert self.delta is not None
-        return account(self.cohort, rounds).worst(self.delta).epsilon
-
-
-def account(cohort: Cohort, rounds: int) -> Accounts:
-    """What the agents have spent after this many rounds."""
-    return cohort.plan.accounts(rounds)
+        return self.cohort.plan.accounts(rounds).worst(self.delta).epsilon

@@ -32,6 +32,7 @@ class Result:
     seconds: float
     warnings: tuple[str, ...]
     out: str | None = None
+    estimated_error: float | None = None  # the mean of the owners' private estimates, where the terms have them
 
     @property
     def private(self) -> bool:
@@ -73,6 +74,7 @@ class Result:
             "noise_multiplier": multiplier,
             **{name: self._mean(name) for name in _MEASURED},
             "test_error_std": self._spread("test_error"),
+            "estimated_error": self.estimated_error,
             "repeats": self.experiment.simulation.repeats,
             "seed": self.experiment.simulation.seed,
             "simulated": True,

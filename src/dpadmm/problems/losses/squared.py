@@ -6,6 +6,7 @@ minimising Huber's loss: quadratic up to c, straight beyond.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -52,8 +53,8 @@ class ClippedSquared(MarginLoss):
     bend_bound = 1.0
 
     def __post_init__(self) -> None:
-        if not self.clip > 0:
-            raise InputError(f"loss 'squared': clip {self.clip!r} must be positive.")
+        if not 0 < self.clip < math.inf:
+            raise InputError(f"loss 'squared': clip {self.clip!r} must be a positive number.")
 
     @property
     def slope_bound(self) -> float:  # type: ignore[override]

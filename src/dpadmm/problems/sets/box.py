@@ -23,8 +23,8 @@ class Box(ConvexSet):
     separable = True
 
     def __post_init__(self) -> None:
-        if not self.bound > 0:
-            raise InputError(f"set 'box': bound {self.bound!r} must be positive.")
+        if not 0 < self.bound < math.inf:
+            raise InputError(f"set 'box': bound {self.bound!r} must be a positive number.")
 
     def project(self, x: FloatArray) -> FloatArray:
         return np.clip(x, -self.bound, self.bound)

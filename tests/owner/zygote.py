@@ -1,0 +1,135 @@
+"""A process in which everything is imported and compiled, and that forks owners' processes from there.
+
+Commands come as JSON lines on stdin: [name, [arguments of one child], ...]. The answer is a line with the children's
+process numbers, then, when all have ended, one with their wait statuses. Children of one command wait for each other
+before they begin.
+
+Forking a process whose compiled loops have started threads is safe with Numba's "workqueue" only, so whoever starts
+this must set NUMBA_THREADING_LAYER.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+import parties
+
+from dpadmm.errors import Refused
+
+
+def play(path: str, out: str, algorithm: str, rounds: int, crash: int = 0, first: int = 1, last: int = 0) -> None:
+    """Answers the rounds of a run, and notes every release after `answer` has returned: that is what left the process.
+
+    With `crash`, the process ends before the so-manieth SQL statement after joining.
+    """
+    terms = parties.agreement(algorithm, rounds=rounds)
+    agent = parties.agent(Path(path), parties.policy(epsilon=2.0), fast=False)
+    agent.join("run", terms)
+    left = [crash]
+
+    def count(_: str) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            os._exit(7)
+
+    if crash:
+        agent.ledger._connection.set_trace_callback(count)
+    sent = os.open(out, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for round in range(first, (last or rounds) + 1):
+        release = agent.answer(parties.request(terms, round))
+        os.write(sent, f"{round} {hashlib.sha256(release.value.tobytes()).hexdigest()}\n".encode())
+
+
+def join(path: str, out: str, run: str) -> None:
+    """Tries to join a run that leaves no room for another one."""
+    agent = parties.agent(Path(path), parties.policy(epsilon=2.5), fast=False)
+    barrier()
+    with contextlib.suppress(Refused):
+        agent.join(run, parties.agreement())
+        note(out, run)
+
+
+def step(path: str, out: str, run: str) -> None:
+    """Tries a step that takes all that is left, in a run that holds nothing."""
+    agent = parties.agent(Path(path), parties.policy(epsilon=2.5, reserve=False), fast=False)
+    terms = parties.agreement(rounds=1)
+    agent.join(run, terms)
+    barrier()
+    with contextlib.suppress(Refused):
+        agent.answer(parties.request(terms, 1, run))
+        note(out, run)
+
+
+def together(path: str, out: str, rounds: int) -> None:
+    """Answers all rounds of one run, which another process answers at the same time."""
+    terms = parties.agreement("pvp", rounds=rounds)
+    agent = parties.agent(Path(path), fast=False)
+    agent.join("run", terms)
+    barrier()
+    for round in range(1, rounds + 1):
+        release = agent.answer(parties.request(terms, round))
+        note(out, f"{round} {hashlib.sha256(release.value.tobytes()).hexdigest()}")
+
+
+def note(out: str, text: str) -> None:
+    with Path(out).open("a") as file:
+        file.write(f"{text}\n")
+
+
+def barrier() -> None:
+    """Until every child of this command is here."""
+    os.write(READY[1], b"x")
+    os.read(GO[0], 1)
+
+
+READY: tuple[int, int]
+GO: tuple[int, int]
+
+
+def fork(name: str, arguments: list[Any]) -> int:
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.close(GO[1])
+        os.close(READY[0])
+        globals()[name](*arguments)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(3)
+
+
+def main() -> None:
+    global READY, GO
+    with tempfile.TemporaryDirectory() as folder:  # compile all that children will need
+        for algorithm in ("dp-admm", "pvp"):
+            play(f"{folder}/{algorithm}", f"{folder}/out", algorithm, 2)
+    print("warm", flush=True)
+    for line in sys.stdin:
+        name, *children = json.loads(line)
+        READY, GO = os.pipe(), os.pipe()
+        numbers = [fork(name, arguments) for arguments in children]
+        os.close(READY[1])
+        os.close(GO[0])
+        print(json.dumps(numbers), flush=True)
+        if len(children) > 1:
+            arrived = 0
+            while arrived < len(children) and (more := os.read(READY[0], 1)):
+                arrived += len(more)
+        os.close(GO[1])  # they read the end of file at once
+        os.close(READY[0])
+        print(json.dumps([os.waitpid(number, 0)[1] for number in numbers]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
