@@ -10,20 +10,22 @@ One round: the agent takes in what was broadcast (`dual`), forms its subproblem 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from dpadmm.admm.consensus import Consensus
-from dpadmm.admm.noise import Noise, Request
+from dpadmm.admm.noise import Noise, Request, TotalBudget
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task, Words
 from dpadmm.admm.schedules import Fixed, Schedule
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
-from dpadmm.privacy.accounting import Accounts
+from dpadmm.privacy.accounting import Accounts, best
+from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import DpEvent
 from dpadmm.privacy.mechanisms import Mechanism
 from dpadmm.problems.shards import FloatArray, Shards
@@ -89,7 +91,10 @@ class Algorithm:
         self.check(setting)
         noise = tuple(phase.perturbation.calibrate(setting, phase.solver, request) for phase in self.phases)
         sigma = self.phases[0].perturbation.gradient_noise(setting, noise[0])
-        return Plan(self, setting, noise, sigma)
+        plan = Plan(self, setting, noise, sigma)
+        if isinstance(request, TotalBudget) and self.private:
+            plan.check_budget(request.of_each(setting.agents))
+        return plan
 
 
 def _has(part: Any, name: str) -> bool:
@@ -132,6 +137,13 @@ class Plan:
         """The cost of the whole run for each agent, as events and how often."""
         accounts = self.accounts()
         return [accounts.tally(agent) for agent in range(self.setting.agents)]
+
+    def check_budget(self, budgets: Sequence[Budget]) -> None:
+        """The last word is the accountant's: whatever was calibrated, no agent's whole run may exceed its budget."""
+        for budget, tally in set(zip(budgets, (frozenset(t.items()) for t in self.tallies()), strict=True)):
+            cost = best(dict(tally), budget.delta, self.setting.relation).epsilon
+            if not cost <= budget.epsilon:
+                raise InputError(f"the run would cost epsilon {cost:g}, and the budget is {budget.epsilon:g}.")
 
     def on_lattice(self) -> Plan:
         """The plan of real releases."""

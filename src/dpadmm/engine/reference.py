@@ -34,6 +34,9 @@ def optimum(problem: Problem, shards: Shards, dimension: int, tolerance: float =
                 method="L-BFGS-B",
                 options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": tolerance},
             )
+            left = float(np.abs(found.jac).max())
+            if left > 1e3 * tolerance:
+                raise ConvergenceError(f"the reference optimum was not reached: a gradient of {left:.1e} is left.")
             return np.asarray(found.x)
         bend = problem.loss.curvature_bound(shards.norm_bound)
         if bend is None:

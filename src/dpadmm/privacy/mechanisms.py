@@ -17,6 +17,7 @@ cell. Simulations use the plain sum.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
@@ -70,6 +71,11 @@ class Mechanism(ABC):
     @abstractmethod
     def unit(self, dimension: int, words: WordArray) -> FloatArray:
         """(B, dimension) noise of scale one; finite for every word."""
+
+    @staticmethod
+    def deviation(dimension: int) -> float:
+        """Standard deviation of a coordinate of the noise, in units of its scale."""
+        return 1.0
 
     def draw(self, scale: FloatArray, dimension: int, words: WordArray) -> FloatArray:
         """(B, dimension) noise; row b has scale `scale[b]`."""
@@ -145,6 +151,10 @@ class Laplace(Mechanism):
     norm = 1
 
     @staticmethod
+    def deviation(dimension: int) -> float:
+        return math.sqrt(2.0)
+
+    @staticmethod
     def event(noise_multiplier: float) -> DpEvent:
         return LaplaceDpEvent(noise_multiplier)
 
@@ -164,6 +174,10 @@ class GammaNorm(Mechanism):
 
     name = "gamma-norm"
     norm = 2
+
+    @staticmethod
+    def deviation(dimension: int) -> float:
+        return math.sqrt(dimension + 1.0)  # E|x|^2 = d (d + 1) scale^2
 
     @staticmethod
     def event(noise_multiplier: float) -> DpEvent:

@@ -20,7 +20,7 @@ from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
 from dpadmm.privacy.chain import Seal
 from dpadmm.privacy.events import DpEvent
-from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Mechanism
+from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
 from dpadmm.privacy.randomness import WordArray
 from dpadmm.problems.shards import FloatArray
 
@@ -79,12 +79,9 @@ class Perturbation(ABC):
         """Solves, perturbs, and says what that costs."""
 
     def gradient_noise(self, setting: Setting, noise: Noise) -> FloatArray:
-        """Standard deviation of the noise as seen by the gradient, per coordinate, which step sizes are tuned to; (n,).
-
-        The scale of gamma-norm noise is not its standard deviation: E|x|² = d (d + 1) scale².
-        """
-        spread = np.sqrt(setting.dimension + 1.0) if isinstance(noise.mechanism, GammaNorm) else 1.0
-        return spread * noise.mechanism.noise_multiplier * setting.gradient_sensitivity
+        """Standard deviation of a coordinate of the noise as seen by the gradient, which steps are tuned to; (n,)."""
+        deviation = noise.mechanism.deviation(setting.dimension)
+        return deviation * noise.mechanism.noise_multiplier * setting.gradient_sensitivity
 
 
 @dataclass(frozen=True)

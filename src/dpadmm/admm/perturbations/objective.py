@@ -79,6 +79,8 @@ class Objective(Perturbation):
         if isinstance(request, Multiplier):
             return self._noise(setting, np.full(setting.agents, request.value), curvature)
         if isinstance(request, PaperNoise):
+            if self.extra_curvature is not None:
+                raise InputError("the papers' noise chooses its extra curvature by itself; give one of the two.")
             return self._noise(setting, *self._as_published(setting, request.per_round.epsilon))
         budgets = request.of_each(setting.agents)
         per_round = 1.0 / noise_multipliers(budgets, setting.rounds, self.mechanism)
