@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test torture check format bench clean
 
 demo: .venv/installed
 	$(BIN)/dpadmm demo
 
 test: .venv/installed-dev
 	$(BIN)/pytest
+
+# The long versions: 300 kills, 200 races, 10,000 malformed requests.
+torture: .venv/installed-dev
+	DPADMM_TORTURE=1 $(BIN)/pytest tests/owner
 
 check: .venv/installed-dev
 	$(BIN)/ruff check src tests benchmarks

@@ -156,6 +156,7 @@ class Agent:
         self._check_shards(agreement, rows)
         if not self.randomness.simulated:
             rows = rows.on_lattice()
+            _check_lattice(rows)
         if policy is not None:
             terms = {**agreement.describe(), "policy": asdict(policy)}
             self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)
@@ -225,7 +226,10 @@ class Agent:
             raise self._refusal(str(refused)) from None
         except InputError as error:
             raise self._refusal(f"the step cannot be computed: {error}") from None
-        except ConvergenceError:  # what it says of gradients is a fact about the records, and stays here
+        except ConvergenceError:
+            if self.randomness.simulated:
+                raise
+            # What it says of gradients is a fact about the records, and stays here.
             raise self._refusal("the step cannot be computed: the solver did not reach its tolerance.") from None
 
     def _answer(self, request: Request) -> Release:
@@ -236,12 +240,13 @@ class Agent:
         if request.seen is not None:
             self.ledger.check_seal(request.seen)
         stored = self.ledger.find(request.run, step)
+        if stored is None and self.ledger.position(request.run) != joined.position:
+            self._recall(request.run, joined)  # another process went on with the run, perhaps by this very step
+            stored = self.ledger.find(request.run, step)
         if stored is not None:
             if stored.inputs != mark:
                 raise Refused(f"run {request.run!r}, step {step} was answered for other inputs.")
             return _release(stored)
-        if self.ledger.position(request.run) != joined.position:  # another process went on with the run
-            self._recall(request.run, joined)
         budget = self._budget(joined)
         if request.step == EVALUATION:
             release, state, round = self._evaluate(joined, inputs[0]), joined.state, joined.round
@@ -318,6 +323,8 @@ class Agent:
         state = joined.state
         for earlier, common in zip(range(joined.round, round), inputs, strict=True):
             state = absorb(joined.plan, state, self._to_rows(common), earlier)
+        if not self.randomness.simulated:
+            _check_reach(joined.plan, state, self._to_rows(inputs[-1]), round)
         return answer(joined.plan, state, self.shards, self._to_rows(inputs[-1]), round, self._words(round))
 
     def _evaluate(self, joined: _Joined, model: FloatArray) -> Release:
@@ -359,6 +366,28 @@ class Agent:
         with suppress(Refused):
             self.ledger.refuse(reason)
         return Refused(reason)
+
+
+def _check_lattice(plan: Plan) -> None:
+    """Raises an `InputError` at joining, not in round one, where noise is too large to be rounded to its lattice."""
+    one, dimension = np.ones(plan.setting.agents), plan.setting.dimension
+    for noise in plan.noise:
+        (noise.output or noise.mechanism).scale(one, dimension)
+    if plan.evaluation is not None:
+        plan.evaluation.scale(one, 1)
+
+
+def _check_reach(plan: Plan, state: AgentState, common: FloatArray, round: int) -> None:
+    """Refuses a subproblem so large that rounding keeps a solver from its tolerance.
+
+    There it would depend on the records whether the solver succeeds, and a refusal costs nothing: whoever asks could
+    ask again and again. This looks at public values only; a hundredth of where the trouble begins is the limit.
+    """
+    tolerance = plan.algorithm.phases[plan.algorithm.phase(round)].solver.tolerance
+    tilt, kappa, centre = plan.algorithm.consensus.terms(plan.setting, state.dual, common)
+    size = np.linalg.norm(tilt, axis=1) + kappa[:, 0] * np.linalg.norm(centre, axis=1)
+    if tolerance > 0.0 and size.max() > tolerance * 2.0**53 / 100.0:
+        raise Refused("the inputs are too large for the solver to reach its tolerance.")
 
 
 _UNLIMITED = Budget(1e300, 0.5)

@@ -110,7 +110,7 @@ def test_sets_are_made_by_name() -> None:
     assert Box(0.25).diameter(4) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("text", ["box:0", "box:-1", "box:nan"])
+@pytest.mark.parametrize("text", ["box:0", "box:-1", "box:nan", "box:inf"])
 def test_a_box_without_an_inside_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"bound .* must be positive"):
+    with pytest.raises(InputError, match=r"bound .* must be a positive number"):
         build("set", SETS, text)

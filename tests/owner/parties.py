@@ -56,7 +56,7 @@ def agreement(
 
 
 def ledger(path: Path, fast: bool = True) -> Ledger:
-    """The owner's ledger, made or opened. `fast` leaves out waiting for the disk, which only a power cut would notice."""
+    """The owner's ledger, made or opened. `fast` does not wait for the disk, which only a power cut would notice."""
     made = Ledger.open(path) if path.exists() else Ledger.create(path, "patients", "d" * 64, Relation.REPLACE)
     if fast:
         made._connection.execute("PRAGMA synchronous = OFF")

@@ -115,7 +115,15 @@ def requests(digests: dict[str, str], seals: list[Any]) -> st.SearchStrategy[Any
         st.one_of(st.just({}), st.dictionaries(st.integers(0, 8), GOOD_ARRAYS, max_size=3)),
         st.one_of(st.none(), own),
     )
-    return st.one_of(wild, nearly, ODD)
+    # One field wrong is what gets farthest.
+    spoils = [
+        ("run", ODD), ("digest", ODD), ("digest", WILD_ARRAYS), ("step", ODD), ("inputs", ARRAYS), ("missed", missed),
+        ("seen", forged), ("seen", ODD)
+    ]  # fmt: skip
+    spoiled = st.one_of(
+        [st.builds(lambda good, odd, name=name: replace(good, **{name: odd}), nearly, odds) for name, odds in spoils]
+    )
+    return st.one_of(wild, nearly, spoiled, spoiled, ODD)
 
 
 def _hashable(value: Any) -> bool:
@@ -134,8 +142,7 @@ class Watched:
     def ask(self, request: Any) -> None:
         try:
             release = self.agent.answer(request)
-        except Refused as refused:
-            assert str(refused)
+        except Refused:
             self.refusals += 1
         else:
             step = (request.run, str(request.step))
@@ -240,8 +247,8 @@ def test_malformed_terms(parties: ModuleType, watched: Watched) -> None:
         name = f"run {len(joined)}" if isinstance(run, str) and run == "fresh" else run
         try:
             watched.agent.join(name, agreement)
-        except Refused as refused:
-            assert str(refused)
+        except Refused:
+            pass
         else:
             joined.append(name)
             watched.ask(Request(name, agreement.digest, 1, np.zeros(SHAPE)))

@@ -22,7 +22,11 @@ from typing import Any
 
 import parties
 
-from dpadmm.errors import Refused
+from dpadmm.errors import InputError, Refused
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.events import GaussianDpEvent
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.relations import Relation
 
 
 def play(path: str, out: str, algorithm: str, rounds: int, crash: int = 0, first: int = 1, last: int = 0) -> None:
@@ -54,6 +58,15 @@ def join(path: str, out: str, run: str) -> None:
     barrier()
     with contextlib.suppress(Refused):
         agent.join(run, parties.agreement())
+        note(out, run)
+
+
+def create(path: str, out: str, run: str) -> None:
+    """Tries to make the ledger."""
+    barrier()
+    with contextlib.suppress(InputError):
+        made = Ledger.create(Path(path), "patients", "d" * 64, Relation.REPLACE)
+        made.reserve(run, "terms", [{GaussianDpEvent(50.0): 1}], Budget(2.0, 1e-6), {})
         note(out, run)
 
 
@@ -106,6 +119,8 @@ def fork(name: str, arguments: list[Any]) -> int:
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            os.write(READY[1], b"x")  # the others need not wait
         os._exit(3)
 
 

@@ -590,8 +590,9 @@ def test_a_file_that_may_not_grow_is_a_refusal(ledger: Ledger, path: Path) -> No
     join(ledger, "run", {GAUSSIAN: 3})
     debit(ledger, "run", 1, GAUSSIAN)
     imports = (
-        "import resource, signal, sys\nfrom pathlib import Path\nimport numpy as np\nfrom dpadmm.errors import Refused\n"
-        "from dpadmm.privacy.calibration import Budget\nfrom dpadmm.privacy.events import GaussianDpEvent\n"
+        "import resource, signal, sys\nfrom pathlib import Path\nimport numpy as np\n"
+        "from dpadmm.errors import Refused\nfrom dpadmm.privacy.calibration import Budget\n"
+        "from dpadmm.privacy.events import GaussianDpEvent\n"
         "from dpadmm.privacy.ledger import Ledger\n"
     )
     script = f"{imports}{inspect.getsource(_limited)}_limited(sys.argv[1])"

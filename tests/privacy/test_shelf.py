@@ -98,7 +98,7 @@ def test_a_ledger_for_something_else_is_refused(
 def test_a_broken_note_is_named(shelf: Shelf, tmp_path: Path, text: str) -> None:
     shelf.folder.mkdir(parents=True)
     (shelf.folder / "broken.json").write_text(text)
-    with pytest.raises(InputError, match="broken.json"):
+    with pytest.raises(InputError, match=r"broken\.json"):
         shelf.ledger(tmp_path / "patients.ledger", "patients", RECORDS, Relation.REPLACE)
 
 

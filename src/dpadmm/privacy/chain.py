@@ -25,6 +25,8 @@ from typing import Any, ClassVar, Self
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.wire import canonical, digest
 
+COPY = "this file is a copy or was moved, and its twin may be in use"
+
 _HASH = re.compile("[0-9a-f]{64}")
 
 _TABLES = """
@@ -88,8 +90,11 @@ class Chain:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """An existing book: refused if a newer version wrote it, locked if it is a copy."""
+    def open(cls, path: Path, *, reading: bool = False) -> Self:
+        """An existing book: refused if a newer version wrote it, locked if it is a copy.
+
+        Opened for `reading`, nothing in it changes: a copy may be looked at without becoming anything else.
+        """
         if not path.exists():
             raise InputError(f"there is no ledger at {str(path)!r}; create it first.")
         connection = _connect(path)
@@ -101,8 +106,10 @@ class Chain:
                     f"ledger {str(path)!r} has schema {found}, newer than this program's {cls.schema}; update dpadmm."
                 )
             book = cls(path, connection)
-            if book.meta["place"] != _place(path):
-                book.lock("this file is a copy or was moved, and its twin may be in use")
+            if reading:
+                connection.execute("PRAGMA query_only = 1")
+            elif book.moved:
+                book.lock(COPY)
         except InputError:
             connection.close()
             raise
@@ -113,6 +120,11 @@ class Chain:
 
     def close(self) -> None:
         self._connection.close()
+
+    @property
+    def moved(self) -> bool:
+        """Whether the file is not where it was made or last confirmed."""
+        return self.meta["place"] != _place(self.path)
 
     @property
     def locked(self) -> str:

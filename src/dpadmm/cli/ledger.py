@@ -1,0 +1,278 @@
+"""`dpadmm ledger`: what was spent of a data set's budget, by which run, and whether the book is in order."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from dpadmm.cli.console import AsJson, examples, number, out, print_json, print_warning, table
+from dpadmm.errors import InputError, Refused
+
+if TYPE_CHECKING:
+    from dpadmm.policy import Policy
+    from dpadmm.privacy.book import Run
+    from dpadmm.privacy.ledger import Ledger
+
+DELTA = 1e-6
+
+Path_ = Annotated[Path, typer.Argument(metavar="LEDGER", help="The owner's ledger file.", show_default=False)]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV on stdout, and nothing else there.")]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(
+        help="What was spent of a data set's budget, by which run, and whether the ledger is in order.",
+        epilog=examples("dpadmm ledger show patients.ledger", "dpadmm ledger show patients.ledger --json"),
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+    )
+    group.command(
+        "show",
+        epilog=examples(
+            "dpadmm ledger show patients.ledger",
+            "dpadmm ledger show patients.ledger --policy policy.toml",
+            "dpadmm ledger show patients.ledger --delta 1e-5 --json",
+        ),
+    )(show)
+    group.command("verify", epilog=examples("dpadmm ledger verify patients.ledger"))(verify)
+    group.command(
+        "export",
+        epilog=examples("dpadmm ledger export patients.ledger > entries.csv", "dpadmm ledger export x.ledger --json"),
+    )(export)
+    group.command("confirm", epilog=examples("dpadmm ledger confirm patients.ledger --yes"))(confirm)
+    app.add_typer(group, name="ledger")
+
+
+def show(
+    ledger: Path_,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta", help=f"Report epsilon at this delta (the policy's; else {DELTA:g}).", show_default=False
+        ),
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", help="The owner's policy: also show what is left.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """What was spent, by which run, what is held, and what was refused.
+
+    Totals are composed from all events ever released. "Held" is what open
+    runs have set aside; "left" is the least that other releases may still
+    cost, whatever their kind.
+    """
+    from dpadmm.policy import Policy
+
+    rules = None if policy is None else Policy.read(policy)
+    with _opened(ledger) as book:
+        found = _summary(book, _delta(delta, rules), rules)
+    if as_json:
+        print_json(found)
+    elif as_csv:
+        _print_csv(found["runs"], ["run", "algorithm", "state", "holds", "releases", "agreed", "epsilon", "delta"])
+    else:
+        _print_summary(found)
+
+
+def verify(ledger: Path_, as_json: AsJson = False) -> None:
+    """Whether anything in the ledger was changed, added or removed.
+
+    Prints what does not add up and ends with code 1 if there is anything,
+    with code 2 if the file cannot be read at all.
+    """
+    with _opened(ledger) as book:
+        problems, locked = book.verify(), _locked(book)
+        entries = sum(1 for _ in book.entries()) if not problems else None
+    if as_json:
+        print_json({"ledger": str(ledger), "ok": not problems, "problems": problems, "locked": locked or None})
+    elif problems:
+        for problem in problems:
+            out().print(Text(problem, style="red"), soft_wrap=True)
+    else:
+        out().print(f"{entries:,} entries, all in order.")
+    if locked and not as_json:
+        print_warning(f"locked: {locked}.")
+    if problems:
+        raise typer.Exit(1)
+
+
+def export(ledger: Path_, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
+    """All entries of the ledger: CSV, or one JSON object with --json.
+
+    Released values, private state and the digest of the records are not in
+    it.
+    """
+    if as_json and as_csv:
+        raise InputError("--json or --csv, not both.")
+    with _opened(ledger) as book:
+        entries = [_public(entry) for entry in book.entries()]
+        about = {"ledger": str(ledger), "dataset": book.dataset, "relation": str(book.relation)}
+    if as_json:
+        print_json({**about, "entries": entries})
+    else:
+        _print_csv(map(_flat, entries), ["number", "time", "kind", "run", "step", "detail", "head"])
+
+
+def confirm(
+    ledger: Path_,
+    yes: Annotated[bool, typer.Option("--yes", help="I have looked: go on with this file, at this place.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Unlock a ledger that was copied, moved or restored from a backup.
+
+    Only the owner can know that no twin of this file is in use, and whether
+    releases have left that it does not count.
+    """
+    with _opened(ledger, reading=not yes) as book:
+        reason = _locked(book)
+        if reason and not yes:
+            raise InputError(f"the ledger is locked: {reason}. Look into it, then confirm with --yes.")
+        if reason:
+            book.confirm()
+    if as_json:
+        print_json({"ledger": str(ledger), "was_locked": reason or None})
+    else:
+        out().print(
+            Text(f"Confirmed. It was locked: {reason}." if reason else "The ledger is not locked."), soft_wrap=True
+        )
+
+
+@contextmanager
+def _opened(path: Path, reading: bool = True) -> Iterator[Ledger]:
+    """The ledger, untouched unless it is to be confirmed; what the file refuses is the user's error here."""
+    from dpadmm.privacy.ledger import Ledger
+
+    try:
+        book = Ledger.open(path, reading=reading)
+        try:
+            yield book
+        finally:
+            book.close()
+    except InputError:
+        raise
+    except Refused as refused:
+        raise InputError(f"{str(path)!r}: {refused}") from None
+    except (sqlite3.Error, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{str(path)!r} cannot be read ({error}); look with 'dpadmm ledger verify'.") from None
+
+
+def _locked(book: Ledger) -> str:
+    from dpadmm.privacy.chain import COPY
+
+    return book.locked or (COPY if book.moved else "")
+
+
+def _delta(asked: float | None, policy: Policy | None) -> float:
+    if asked is not None and not 0.0 <= asked < 1.0:
+        raise InputError(f"--delta {asked:g}: must lie between 0 and 1, such as 1e-6.")
+    if asked is not None:
+        return asked
+    return DELTA if policy is None else policy.delta
+
+
+def _summary(book: Ledger, delta: float, policy: Policy | None) -> dict[str, Any]:
+    from dpadmm.privacy.accounting import best
+
+    def epsilon(tally: Mapping[Any, int]) -> float | None:
+        total = best(tally, delta, book.relation).epsilon
+        return total if math.isfinite(total) else None
+
+    spent, committed = epsilon(book.spent()), epsilon(book.committed())
+    allowed = left = None
+    if policy is not None:
+        if policy.dataset != book.dataset:
+            raise InputError(f"the policy is for data set {policy.dataset!r}, the ledger for {book.dataset!r}.")
+        total = best(book.committed(), policy.delta, book.relation).epsilon
+        allowed, left = policy.epsilon, max(0.0, policy.epsilon - total)
+    return {
+        "ledger": str(book.path),
+        "dataset": book.dataset,
+        "relation": str(book.relation),
+        "locked": _locked(book) or None,
+        "delta": delta,
+        "epsilon_spent": spent,
+        "epsilon_with_held": committed,
+        "accountant": best(book.spent(), delta, book.relation).accountant,
+        "policy_epsilon": allowed,
+        "policy_delta": None if policy is None else policy.delta,
+        "epsilon_left": left,
+        "releases": sum(book.spent().values()),
+        "runs": [_run(run, delta, epsilon(run.spent)) for run in book.runs().values()],
+        "refusals": [{"reason": reason, "times": times, "last": last} for reason, times, last in book.refusals()],
+    }
+
+
+def _run(run: Run, delta: float, epsilon: float | None) -> dict[str, Any]:
+    lost = not run.terms
+    return {
+        "run": run.name,
+        "algorithm": None if lost else run.terms.get("algorithm"),
+        "state": "lost" if lost else "finished" if run.finished else "open",
+        "holds": run.holds and not run.finished,
+        "releases": sum(run.spent.values()),
+        "agreed": sum(run.agreed.values()),
+        "epsilon": epsilon,
+        "delta": delta,
+    }
+
+
+def _print_summary(found: Mapping[str, Any]) -> None:
+    console = out()
+    at = f"at delta {found['delta']:g} ({found['relation']} relation)"
+    console.print(
+        Text(f"{found['dataset']}: {found['releases']:,} releases in {len(found['runs']):,} runs", style="bold")
+    )
+    if found["locked"]:
+        console.print(Text(f"Locked: {found['locked']}.", style="bold red"), soft_wrap=True)
+    shown = table(["", "epsilon"], show_header=False)
+    shown.add_row("spent", number(found["epsilon_spent"], "#.4g"))
+    shown.add_row("with what open runs hold", number(found["epsilon_with_held"], "#.4g"))
+    if found["policy_epsilon"] is not None:
+        shown.add_row(f"allowed (delta {found['policy_delta']:g})", number(found["policy_epsilon"], "#.4g"))
+        shown.add_row("left, at least", number(found["epsilon_left"], "#.4g"), style="bold")
+    console.print(f"Total epsilon {at}:")
+    console.print(shown)
+    if found["runs"]:
+        runs = table(["run", "algorithm", "state", "releases", "agreed", "epsilon alone"])
+        for run in found["runs"]:
+            state = f"{run['state']}{', holds' if run['holds'] else ''}"
+            counts = (f"{run['releases']:,}", f"{run['agreed']:,}", number(run["epsilon"], "#.4g"))
+            runs.add_row(Text(run["run"]), run["algorithm"] or "-", state, *counts)
+        console.print(runs)
+    if found["refusals"]:
+        refusals = table(["refused", "times", "last"])
+        for refusal in found["refusals"]:
+            refusals.add_row(Text(refusal["reason"]), f"{refusal['times']:,}", refusal["last"])
+        console.print(refusals)
+
+
+def _public(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry without the digest of the records: whoever knew all but one could try out the last."""
+    return {name: value for name, value in entry.items() if name != "data"}
+
+
+def _flat(entry: Mapping[str, Any]) -> dict[str, Any]:
+    from dpadmm.privacy.wire import canonical
+
+    own = ("number", "time", "kind", "run", "step", "head")
+    detail = canonical({name: value for name, value in entry.items() if name not in own})
+    return {**{name: entry.get(name, "") for name in own}, "detail": detail}
+
+
+def _print_csv(rows: Iterable[Mapping[str, Any]], columns: list[str]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    typer.echo(text.getvalue(), nl=False)
