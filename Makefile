@@ -29,6 +29,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/boundary.py
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Setting up .venv (once; a few minutes)..."

@@ -11,51 +11,30 @@ agents, a ledger in memory, seeded noise): what is simulated is what is deployed
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpadmm.admission import check_lattice, check_policy, check_reach, check_shards
 from dpadmm.admm.algorithm import AgentState, Plan, absorb, answer, begin
 from dpadmm.admm.perturbations.base import Release, Words
 from dpadmm.admm.perturbations.evaluation import release_error
-from dpadmm.admm.solvers.base import Memory
 from dpadmm.agreement import Agreement
 from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.policy import Policy
 from dpadmm.privacy.book import Book, Stored
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.chain import Seal
 from dpadmm.privacy.randomness import IntArray, Randomness, System
 from dpadmm.privacy.relations import Relation
 from dpadmm.privacy.shelf import Shelf, default_folder
 from dpadmm.privacy.wire import digest
 from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.shards import FloatArray, Shards
-
-EVALUATION = "evaluation"
-LARGEST = 1e100
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """What an agent is asked: a step of a run it has joined, and that step's public inputs.
-
-    `inputs` is what was broadcast last, one row per run of the batch (one row for a real owner). `missed` holds the
-    inputs of rounds that were not answered, where the terms allow that. `seen` is the seal of the agent's last release,
-    if the asker has one.
-    """
-
-    run: str
-    digest: str
-    step: int | str
-    inputs: FloatArray
-    missed: Mapping[int, FloatArray] = field(default_factory=dict)
-    seen: Seal | None = None
+from dpadmm.request import EVALUATION, Request, is_name
 
 
 @dataclass(eq=False)
@@ -143,7 +122,7 @@ class Agent:
             raise self._refusal(str(refused)) from None
 
     def _join(self, run: str, agreement: Agreement) -> None:
-        if not _is_name(run) or not isinstance(agreement, Agreement):
+        if not is_name(run) or not isinstance(agreement, Agreement):
             raise Refused("a run needs a name of at most 100 letters and agreed terms.")
         agreement.check()
         policy = self._policy_of(run)
@@ -153,10 +132,10 @@ class Agent:
         if self._members.max() >= plan.setting.agents:
             raise Refused(f"the terms are for {plan.setting.agents} agents, and none is number {self._members.max()}.")
         rows = plan if np.array_equal(self._members, np.arange(plan.setting.agents)) else plan.take(self._members)
-        self._check_shards(agreement, rows)
+        check_shards(agreement, rows, self.shards)
         if not self.randomness.simulated:
             rows = rows.on_lattice()
-            _check_lattice(rows)
+            check_lattice(rows)
         if policy is not None:
             terms = {**agreement.describe(), "policy": asdict(policy)}
             self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)
@@ -183,36 +162,6 @@ class Agent:
         """A run's policy, and today's where that is stricter."""
         return policy if self.policy is None or self.policy == policy else policy.stricter(self.policy)
 
-    def _check_policy(self, policy: Policy, agreement: Agreement) -> None:
-        terms = agreement.run
-        if terms.algorithm not in policy.algorithms:
-            raise Refused(f"algorithm {terms.algorithm!r} is not allowed here; {', '.join(policy.algorithms)} are.")
-        if terms.loss.split(":")[0] not in policy.losses:
-            raise Refused(f"loss {terms.loss!r} is not allowed here; {', '.join(policy.losses)} are.")
-        if terms.relation != policy.relation or self.ledger.relation != policy.relation:
-            raise Refused(f"relation {terms.relation!r} is not the {policy.relation!r} that this owner accounts by.")
-        if terms.norm_bound > policy.norm_bound:
-            raise Refused(f"norm bound {terms.norm_bound:g} is above the {policy.norm_bound:g} that is allowed here.")
-        if self.shards.counts.min() < policy.smallest_count:
-            raise Refused(f"there are fewer than the {policy.smallest_count} records that this owner takes part with.")
-        if agreement.records_per_person < policy.records_per_person:
-            raise Refused(
-                f"the terms protect {agreement.records_per_person} record(s) of a person, this owner's policy "
-                f"{policy.records_per_person}."
-            )
-        if self._persons is None and policy.records_per_person > 1:
-            raise Refused("a person may have several records here, and they are not grouped by person.")
-        if self._persons is not None and max(Counter(self._persons).values()) > policy.records_per_person:
-            raise Refused(f"some person has more than {policy.records_per_person} record(s).")
-
-    def _check_shards(self, agreement: Agreement, plan: Plan) -> None:
-        if self.shards.width * plan.setting.problem.loss.outputs(agreement.classes) != plan.setting.dimension:
-            raise Refused(f"the terms are for {agreement.width} columns; the records have {self.shards.width}.")
-        if not np.array_equal(plan.setting.counts, self.shards.counts):
-            raise Refused("the record counts in the terms are not those of the records.")
-        if self.shards.norm_bound > agreement.run.row_bound:
-            raise Refused("the records were clipped to a larger norm than the terms say.")
-
     # -- answering -------------------------------------------------------------------------------------------------
 
     def answer(self, request: Request) -> Release:
@@ -234,7 +183,7 @@ class Agent:
 
     def _answer(self, request: Request) -> Release:
         joined = self._known(request)
-        inputs = self._inputs(request, joined)
+        inputs = request.arrays((self._groups, joined.plan.setting.dimension))
         step = str(request.step)
         mark = digest(step, *(part.tobytes() for part in inputs))
         if request.seen is not None:
@@ -253,7 +202,7 @@ class Agent:
         else:
             round = int(request.step)
             release, state = self._round(joined, round, inputs)
-        kept = {**_pack(state), "round": np.array(round)}
+        kept = {**state.to_arrays(), "round": np.array(round)}
         stored = self.ledger.commit(
             request.run, step, mark, release.events, release.value, kept, budget, joined.position
         )
@@ -266,42 +215,23 @@ class Agent:
 
     def _known(self, request: Request) -> _Joined:
         """The run of a request that makes sense on its face."""
-        if not isinstance(request, Request) or not _is_name(request.run):
+        if type(request) is not Request:
             raise Refused("that is not a request.")
+        request.check()
         joined = self._joined.get(request.run)
         if joined is None:
             raise Refused(f"run {request.run!r} was not joined.")
         if type(request.digest) is not str or request.digest != joined.digest:
             raise Refused(f"run {request.run!r} was joined on other terms.")
-        if not (request.seen is None or isinstance(request.seen, Seal)):
-            raise Refused("what the request shows as a seal is none.")
-        if not isinstance(request.missed, Mapping):
-            raise Refused("what was missed must be inputs by round.")
-        if isinstance(request.step, str) and request.step == EVALUATION:
+        if request.step == EVALUATION:
             if joined.plan.evaluation is None:
                 raise Refused(f"the terms of run {request.run!r} have no evaluation.")
-        elif type(request.step) is not int or not 1 <= request.step <= joined.plan.setting.rounds:
+        elif not 1 <= int(request.step) <= joined.plan.setting.rounds:
             raise Refused(f"the terms of run {request.run!r} have no such step.")
         return joined
 
-    def _inputs(self, request: Request, joined: _Joined) -> list[FloatArray]:
-        """The inputs of missed rounds in order, then those of this step: checked, not trusted."""
-        missed = list(request.missed)
-        step = 0 if request.step == EVALUATION else int(request.step)
-        expected = list(range(step - len(missed), step)) if step else []
-        if any(type(round) is not int for round in missed) or sorted(missed) != expected:
-            raise Refused("missed rounds must be those right before this one.")
-        arrays = [*(request.missed[round] for round in expected), request.inputs]
-        return [self._array(value, joined.plan.setting.dimension) for value in arrays]
-
-    def _array(self, value: Any, dimension: int) -> FloatArray:
-        shape = (self._groups, dimension)
-        if type(value) is not np.ndarray or value.dtype != np.float64 or value.shape != shape:
-            raise Refused(f"inputs must be float64 numbers of shape {shape}.")
-        # Finite, and far from where squares overflow.
-        if not np.abs(value).max(initial=0.0) <= LARGEST:
-            raise Refused(f"inputs must be finite and at most {LARGEST:g} in size.")
-        return np.ascontiguousarray(value)
+    def _check_policy(self, policy: Policy, agreement: Agreement) -> None:
+        check_policy(policy, agreement, self.shards, self._persons, self.ledger.relation)
 
     def _budget(self, joined: _Joined) -> Budget:
         """The budget in force; what else today's policy has made stricter is checked as well."""
@@ -324,7 +254,7 @@ class Agent:
         for earlier, common in zip(range(joined.round, round), inputs, strict=True):
             state = absorb(joined.plan, state, self._to_rows(common), earlier)
         if not self.randomness.simulated:
-            _check_reach(joined.plan, state, self._to_rows(inputs[-1]), round)
+            check_reach(joined.plan, state, self._to_rows(inputs[-1]), round)
         return answer(joined.plan, state, self.shards, self._to_rows(inputs[-1]), round, self._words(round))
 
     def _evaluate(self, joined: _Joined, model: FloatArray) -> Release:
@@ -343,14 +273,14 @@ class Agent:
         joined.position = self.ledger.position(run)
         arrays = self.ledger.state(run)
         if arrays is not None:
-            joined.state, joined.round = _unpack(arrays), int(arrays["round"])
+            joined.state, joined.round = AgentState.from_arrays(arrays), int(arrays["round"])
 
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def finish(self, run: str) -> None:
         """Closes a run; what it did not use is free again."""
         try:
-            if not _is_name(run):
+            if not is_name(run):
                 raise Refused("that is not the name of a run.")
             self.ledger.finish(run)
         except Refused as refused:
@@ -368,44 +298,8 @@ class Agent:
         return Refused(reason)
 
 
-def _check_lattice(plan: Plan) -> None:
-    """Raises an `InputError` at joining, not in round one, where noise is too large to be rounded to its lattice."""
-    one, dimension = np.ones(plan.setting.agents), plan.setting.dimension
-    for noise in plan.noise:
-        (noise.output or noise.mechanism).scale(one, dimension)
-    if plan.evaluation is not None:
-        plan.evaluation.scale(one, 1)
-
-
-def _check_reach(plan: Plan, state: AgentState, common: FloatArray, round: int) -> None:
-    """Refuses a subproblem so large that rounding keeps a solver from its tolerance.
-
-    There it would depend on the records whether the solver succeeds, and a refusal costs nothing: whoever asks could
-    ask again and again. This looks at public values only; a hundredth of where the trouble begins is the limit.
-    """
-    tolerance = plan.algorithm.phases[plan.algorithm.phase(round)].solver.tolerance
-    tilt, kappa, centre = plan.algorithm.consensus.terms(plan.setting, state.dual, common)
-    size = np.linalg.norm(tilt, axis=1) + kappa[:, 0] * np.linalg.norm(centre, axis=1)
-    if tolerance > 0.0 and size.max() > tolerance * 2.0**53 / 100.0:
-        raise Refused("the inputs are too large for the solver to reach its tolerance.")
-
-
 _UNLIMITED = Budget(1e300, 0.5)
-
-
-def _is_name(text: object) -> bool:
-    return type(text) is str and 0 < len(text) <= 100 and text.isprintable()
 
 
 def _release(stored: Stored) -> Release:
     return Release(stored.value, stored.events, stored.seal)
-
-
-def _pack(state: AgentState) -> dict[str, FloatArray]:
-    private = {f"private.{name}": values for name, values in state.memory.private.items()}
-    return {"released": state.released, "dual": state.dual, "point": state.memory.point, **private}
-
-
-def _unpack(arrays: Mapping[str, FloatArray]) -> AgentState:
-    private = {name.removeprefix("private."): a for name, a in arrays.items() if name.startswith("private.")}
-    return AgentState(arrays["released"], arrays["dual"], Memory(arrays["point"], private))

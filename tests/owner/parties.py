@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.agent import Agent, Request
+from dpadmm.agent import Agent
 from dpadmm.agreement import Agreement
 from dpadmm.policy import Policy
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.randomness import Randomness, Seeded, System
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.request import Request
 from dpadmm.spec import RunSpec
 
 RECORDS, WIDTH, ROUNDS = 60, 3, 6

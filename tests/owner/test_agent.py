@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.algorithm import absorb, answer, begin
-from dpadmm.agent import Agent, Request
+from dpadmm.agent import Agent
 from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.policy import Policy
 from dpadmm.privacy.accounting import best
@@ -23,6 +23,7 @@ from dpadmm.privacy.randomness import Seeded
 from dpadmm.privacy.relations import Relation
 from dpadmm.privacy.shelf import Shelf
 from dpadmm.problems.shards import gather
+from dpadmm.request import Request
 
 PRIVATE = ["dp-admm", "pvp", "dvp"]
 

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpadmm.agent import Agent, Request
+from dpadmm.agent import Agent
 from dpadmm.agreement import Agreement
 from dpadmm.errors import Refused
 from dpadmm.privacy.chain import Seal
+from dpadmm.request import Request
 from dpadmm.spec import RunSpec
 
 TORTURE = os.environ.get("DPADMM_TORTURE") == "1"

@@ -10,7 +10,7 @@ One round: the agent takes in what was broadcast (`dual`), forms its subproblem 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -172,6 +172,16 @@ class AgentState:
     released: FloatArray
     dual: FloatArray
     memory: Memory
+
+    def to_arrays(self) -> dict[str, FloatArray]:
+        """As named arrays, for a ledger or a checkpoint; the private ones are marked by their names."""
+        private = {f"private.{name}": values for name, values in self.memory.private.items()}
+        return {"released": self.released, "dual": self.dual, "point": self.memory.point, **private}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, FloatArray]) -> AgentState:
+        private = {name.removeprefix("private."): a for name, a in arrays.items() if name.startswith("private.")}
+        return cls(arrays["released"], arrays["dual"], Memory(arrays["point"], private))
 
 
 def begin(plan: Plan) -> AgentState:

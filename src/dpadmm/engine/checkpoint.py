@@ -13,7 +13,6 @@ from zipfile import BadZipFile
 import numpy as np
 
 from dpadmm.admm.algorithm import AgentState
-from dpadmm.admm.solvers.base import Memory
 from dpadmm.engine.history import History
 from dpadmm.engine.loop import State
 from dpadmm.errors import InputError
@@ -25,14 +24,11 @@ def save(path: Path, digest: str, state: State, history: History) -> None:
         "digest": np.array(digest),
         "round": np.array(state.round),
         "common": state.common,
-        "released": state.agents.released,
-        "dual": state.agents.dual,
-        "point": state.agents.memory.point,
         "mean_common": state.mean_common,
         "mean_local": state.mean_local,
         "mean_local_before": state.mean_local_before,
     }
-    arrays |= {f"memory.{name}": values for name, values in state.agents.memory.private.items()}
+    arrays |= {f"agents.{name}": values for name, values in state.agents.to_arrays().items()}
     arrays |= {f"history.{name}": values for name, values in history.to_arrays().items()}
     beside = path.with_suffix(".partial.npz")
     with beside.open("wb") as file:
@@ -53,8 +49,7 @@ def load(path: Path, digest: str) -> tuple[State, History]:
         raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run again.") from None
     if made_by != digest:
         raise InputError(f"checkpoint {str(path)!r} belongs to another spec; resume with the spec it was made by.")
-    private = _below("memory.", arrays)
-    agents = AgentState(arrays["released"], arrays["dual"], Memory(arrays["point"], private))
+    agents = AgentState.from_arrays(_below("agents.", arrays))
     means = (arrays["mean_common"], arrays["mean_local"], arrays["mean_local_before"])
     state = State(int(arrays["round"]), arrays["common"], agents, *means)
     return state, History.from_arrays(_below("history.", arrays))

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpadmm.admm.algorithm import AgentState, Plan, begin, combine
-from dpadmm.agent import EVALUATION, Agent, Request
+from dpadmm.agent import Agent
 from dpadmm.privacy.memory import MemoryLedger
 from dpadmm.privacy.randomness import IntArray, Randomness
 from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.request import EVALUATION, Request
 
 RUN = "simulation"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.chain import Chain, now
 from dpadmm.privacy.events import DpEvent, Tally
 from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.replay import Replay
 from dpadmm.privacy.wire import (
     canonical,
     digest,
@@ -252,7 +253,7 @@ class Ledger(Chain):
         if problems:  # what such entries say is not worth comparing with
             return problems
         with self._guard():
-            said = _Replay(self.entries())
+            said = Replay(self.entries())
             tables = (
                 ("SELECT name, value FROM meta WHERE name NOT IN ('schema', 'key')", said.meta, "the ledger's facts"),
                 ("SELECT name, terms_digest || terms || holds || finished FROM runs", said.run_texts(), "the runs"),
@@ -273,7 +274,7 @@ class Ledger(Chain):
                 problems.append(f"run {run!r}, step {step}: the stored release was changed")
         return problems + [f"run {run!r}, step {step}: a debit without its release" for run, step in without]
 
-    def _changed_states(self, said: _Replay) -> list[str]:
+    def _changed_states(self, said: Replay) -> list[str]:
         last = {run: entry["number"] for (run, _), entry in said.debits.items() if not said.runs[run]["finished"]}
         found = {}
         for run, entry, arrays, mark in self._connection.execute("SELECT * FROM states"):
@@ -296,56 +297,6 @@ class Ledger(Chain):
                 f"data set {self.dataset!r} would come to epsilon {cost:.4g} at delta {budget.delta:g}; "
                 f"its owner allows {budget.epsilon:g} over its life."
             )
-
-
-class _Replay:
-    """What the tables must say if the entries are true."""
-
-    def __init__(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        self.meta: dict[str, str] = {"locked": ""}
-        self.runs: dict[str, dict[str, Any]] = {}
-        self.debits: dict[tuple[str, str], Mapping[str, Any]] = {}
-        self._counts: dict[tuple[str, str], list[int]] = {}
-        for entry in entries:
-            getattr(self, f"_{entry['kind']}")(entry)
-
-    @property
-    def balances(self) -> dict[str, str]:
-        return {run + event: f"{agreed}:{spent}" for (run, event), (agreed, spent) in self._counts.items()}
-
-    def run_texts(self) -> dict[str, str]:
-        return {
-            name: f"{run['digest']}{canonical(run['terms'])}{int(run['holds'])}{int(run['finished'])}"
-            for name, run in self.runs.items()
-        }
-
-    def _create(self, entry: Mapping[str, Any]) -> None:
-        self.meta |= {name: entry[name] for name in ("dataset", "data", "relation", "place")}
-
-    def _reserve(self, entry: Mapping[str, Any]) -> None:
-        self.runs[entry["run"]] = {**entry, "finished": False}
-        self._book(entry, 0)
-
-    def _debit(self, entry: Mapping[str, Any]) -> None:
-        self.debits[entry["run"], entry["step"]] = entry
-        self._counts[entry["run"], canonical(entry["event"])][1] += 1
-
-    def _finish(self, entry: Mapping[str, Any]) -> None:
-        self.runs[entry["run"]]["finished"] = True
-
-    def _lost(self, entry: Mapping[str, Any]) -> None:
-        self.runs[entry["run"]] = {"digest": "", "terms": {}, "holds": False, "finished": True}
-        self._book(entry, 1)
-
-    def _lock(self, entry: Mapping[str, Any]) -> None:
-        self.meta["locked"] = entry["reason"]
-
-    def _confirm(self, entry: Mapping[str, Any]) -> None:
-        self.meta |= {"locked": "", "place": entry["place"]}
-
-    def _book(self, entry: Mapping[str, Any], spent: int) -> None:
-        for event, count in entry["tally"]:
-            self._counts[entry["run"], canonical(event)] = [count, spent * count]
 
 
 def _sum(tallies: Any) -> dict[DpEvent, int]:

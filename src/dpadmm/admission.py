@@ -1,0 +1,77 @@
+"""What an agent looks at before it agrees: the owner's policy, the records, and whether the numbers can be met."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpadmm.admm.algorithm import AgentState, Plan
+from dpadmm.agreement import Agreement
+from dpadmm.errors import Refused
+from dpadmm.policy import Policy
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.shards import FloatArray, Shards
+
+
+def check_policy(
+    policy: Policy, agreement: Agreement, shards: Shards, persons: Sequence[Any] | None, booked: Relation
+) -> None:
+    """Raises `Refused` where an owner's policy does not allow these terms over these records.
+
+    `booked` is the relation the owner's ledger accounts by.
+    """
+    terms = agreement.run
+    if terms.algorithm not in policy.algorithms:
+        raise Refused(f"algorithm {terms.algorithm!r} is not allowed here; {', '.join(policy.algorithms)} are.")
+    if terms.loss.split(":")[0] not in policy.losses:
+        raise Refused(f"loss {terms.loss!r} is not allowed here; {', '.join(policy.losses)} are.")
+    if terms.relation != policy.relation or booked != policy.relation:
+        raise Refused(f"relation {terms.relation!r} is not the {policy.relation!r} that this owner accounts by.")
+    if terms.norm_bound > policy.norm_bound:
+        raise Refused(f"norm bound {terms.norm_bound:g} is above the {policy.norm_bound:g} that is allowed here.")
+    if shards.counts.min() < policy.smallest_count:
+        raise Refused(f"there are fewer than the {policy.smallest_count} records that this owner takes part with.")
+    if agreement.records_per_person < policy.records_per_person:
+        raise Refused(
+            f"the terms protect {agreement.records_per_person} record(s) of a person, this owner's policy "
+            f"{policy.records_per_person}."
+        )
+    if persons is None and policy.records_per_person > 1:
+        raise Refused("a person may have several records here, and they are not grouped by person.")
+    if persons is not None and max(Counter(persons).values()) > policy.records_per_person:
+        raise Refused(f"some person has more than {policy.records_per_person} record(s).")
+
+
+def check_shards(agreement: Agreement, plan: Plan, shards: Shards) -> None:
+    """Raises `Refused` where the records are not those that the terms speak of."""
+    if shards.width * plan.setting.problem.loss.outputs(agreement.classes) != plan.setting.dimension:
+        raise Refused(f"the terms are for {agreement.width} columns; the records have {shards.width}.")
+    if not np.array_equal(plan.setting.counts, shards.counts):
+        raise Refused("the record counts in the terms are not those of the records.")
+    if shards.norm_bound > agreement.run.row_bound:
+        raise Refused("the records were clipped to a larger norm than the terms say.")
+
+
+def check_lattice(plan: Plan) -> None:
+    """Raises an `InputError` at joining, not in round one, where noise is too large to be rounded to its lattice."""
+    one, dimension = np.ones(plan.setting.agents), plan.setting.dimension
+    for noise in plan.noise:
+        (noise.output or noise.mechanism).scale(one, dimension)
+    if plan.evaluation is not None:
+        plan.evaluation.scale(one, 1)
+
+
+def check_reach(plan: Plan, state: AgentState, common: FloatArray, round: int) -> None:
+    """Refuses a subproblem so large that rounding keeps a solver from its tolerance.
+
+    There it would depend on the records whether the solver succeeds, and a refusal costs nothing: whoever asks could
+    ask again and again. This looks at public values only; a hundredth of where the trouble begins is the limit.
+    """
+    tolerance = plan.algorithm.phases[plan.algorithm.phase(round)].solver.tolerance
+    tilt, kappa, centre = plan.algorithm.consensus.terms(plan.setting, state.dual, common)
+    size = np.linalg.norm(tilt, axis=1) + kappa[:, 0] * np.linalg.norm(centre, axis=1)
+    if tolerance > 0.0 and size.max() > tolerance * 2.0**53 / 100.0:
+        raise Refused("the inputs are too large for the solver to reach its tolerance.")

@@ -1,0 +1,67 @@
+"""What an agent is asked. Anybody may have written it: nothing in it is trusted before it is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpadmm.errors import Refused
+from dpadmm.privacy.chain import Seal
+from dpadmm.problems.shards import FloatArray
+
+EVALUATION = "evaluation"
+LARGEST = 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What an agent is asked: a step of a run it has joined, and that step's public inputs.
+
+    `inputs` is what was broadcast last, one row per run of the batch (one row for a real owner). `missed` holds the
+    inputs of rounds that were not answered, where the terms allow that. `seen` is the seal of the agent's last release,
+    if the asker has one.
+    """
+
+    run: str
+    digest: str
+    step: int | str
+    inputs: FloatArray
+    missed: Mapping[int, FloatArray] = field(default_factory=dict)
+    seen: Seal | None = None
+
+    def check(self) -> None:
+        """Raises `Refused` where a field is not of its kind; whether it fits the run is the agent's question."""
+        if not is_name(self.run):
+            raise Refused("that is not a request.")
+        if not (self.seen is None or isinstance(self.seen, Seal)):
+            raise Refused("what the request shows as a seal is none.")
+        if not isinstance(self.missed, Mapping):
+            raise Refused("what was missed must be inputs by round.")
+        if not (type(self.step) is int or (type(self.step) is str and self.step == EVALUATION)):
+            raise Refused("the terms have no such step.")
+
+    def arrays(self, shape: tuple[int, int]) -> list[FloatArray]:
+        """The inputs of missed rounds in order, then those of this step."""
+        missed = list(self.missed)
+        step = 0 if self.step == EVALUATION else int(self.step)
+        expected = list(range(step - len(missed), step)) if step else []
+        if any(type(round) is not int for round in missed) or sorted(missed) != expected:
+            raise Refused("missed rounds must be those right before this one.")
+        return [_numbers(value, shape) for value in (*(self.missed[round] for round in expected), self.inputs)]
+
+
+def is_name(text: object) -> bool:
+    """Whether this can be the name of a run."""
+    return type(text) is str and 0 < len(text) <= 100 and text.isprintable()
+
+
+def _numbers(value: Any, shape: tuple[int, int]) -> FloatArray:
+    if type(value) is not np.ndarray or value.dtype != np.float64 or value.shape != shape:
+        raise Refused(f"inputs must be float64 numbers of shape {shape}.")
+    # Finite, and far from where squares overflow.
+    if not np.abs(value).max(initial=0.0) <= LARGEST:
+        raise Refused(f"inputs must be finite and at most {LARGEST:g} in size.")
+    return np.ascontiguousarray(value)
