@@ -53,7 +53,8 @@ def guarantee(result: Result) -> Text:
             f"The rounds alone cost {spent} {means}",
             *_claimed(result),
         )
-    return Text.assemble(("Private: ", "bold green"), (spent, "bold"), f" {means}", *_claimed(result))
+    seeded = " Simulated: the noise is seeded, so that the run repeats; real releases are made by an owner's agent."
+    return Text.assemble(("Private: ", "bold green"), (spent, "bold"), f" {means}", *_claimed(result), (seeded, "dim"))
 
 
 def _claimed(result: Result) -> list[str]:

@@ -110,6 +110,7 @@ def _model(result: Result) -> dict[str, Any]:
         "norm_bound": run.norm_bound,
         "intercept": run.intercept,
         "private": result.private,
+        "simulated": True,
         "guarantee": str(result.guarantee) if result.guarantee else "none: the recipe is not private",
         "coefficients": result.models[0].tolist(),
         "encoder": encoder,
