@@ -26,7 +26,7 @@ from dpadmm.admm.perturbations.evaluation import release_error
 from dpadmm.agreement import Agreement
 from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.policy import Policy
-from dpadmm.privacy.book import Book, Stored
+from dpadmm.privacy.book import Book, Step, Stored
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.randomness import IntArray, Randomness, System
 from dpadmm.privacy.relations import Relation
@@ -105,9 +105,8 @@ class Agent:
         The ledger belongs to these records: `data_digest` names them, by default a digest of the shard.
         """
         records = data_digest or digest(*(part.tobytes() for part in (*shards.storage, shards.targets)))
-        book = (shelf or Shelf(default_folder())).ledger(
-            ledger, policy.dataset, records, Relation.parse(policy.relation)
-        )
+        relation, kept = Relation.parse(policy.relation), shelf or Shelf(default_folder())
+        book = kept.ledger(ledger, policy.dataset, records, relation)
         return cls(shards, policy, book, System(), members=(member,), persons=persons)
 
     # -- joining ---------------------------------------------------------------------------------------------------
@@ -131,7 +130,7 @@ class Agent:
         plan = agreement.plan()
         if self._members.max() >= plan.setting.agents:
             raise Refused(f"the terms are for {plan.setting.agents} agents, and none is number {self._members.max()}.")
-        rows = plan if np.array_equal(self._members, np.arange(plan.setting.agents)) else plan.take(self._members)
+        rows = plan.take(self._members)
         check_shards(agreement, rows, self.shards)
         if not self.randomness.simulated:
             rows = rows.on_lattice()
@@ -203,9 +202,8 @@ class Agent:
             round = int(request.step)
             release, state = self._round(joined, round, inputs)
         kept = {**state.to_arrays(), "round": np.array(round)}
-        stored = self.ledger.commit(
-            request.run, step, mark, release.events, release.value, kept, budget, joined.position
-        )
+        made = Step(request.run, step, mark, release.events, release.value, kept, joined.position)
+        stored = self.ledger.commit(made, budget)
         if stored.value is release.value:
             joined.state, joined.round = state, round
             joined.position = 0 if stored.seal is None else stored.seal.number
@@ -258,9 +256,9 @@ class Agent:
         return answer(joined.plan, state, self.shards, self._to_rows(inputs[-1]), round, self._words(round))
 
     def _evaluate(self, joined: _Joined, model: FloatArray) -> Release:
-        assert joined.plan.evaluation is not None
-        models = self._to_rows(model)
-        return release_error(joined.plan.setting, joined.plan.evaluation, self.shards, models, self._words(0))
+        plan = joined.plan
+        assert plan.evaluation is not None
+        return release_error(plan.setting, plan.evaluation, self.shards, self._to_rows(model), self._words(0))
 
     def _to_rows(self, common: FloatArray) -> FloatArray:
         return np.repeat(common, self._members.size // self._groups, axis=0)

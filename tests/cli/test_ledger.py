@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dpadmm.privacy.accounting import best
+from dpadmm.privacy.book import Step
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import GaussianDpEvent, PureDpEvent
 from dpadmm.privacy.ledger import Ledger
@@ -43,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 
 def _release(ledger: Ledger, run: str, step: str, event: Any) -> None:
     value, state = np.full((1, 2), SECRET), {"dual": np.full((1, 2), SECRET)}
-    ledger.commit(run, step, "in", (event,), value, state, BUDGET, ledger.position(run))
+    ledger.commit(Step(run, step, "in", (event,), value, state, ledger.position(run)), BUDGET)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.book import Stored
+from dpadmm.privacy.book import Step, Stored
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.chain import Seal
 from dpadmm.privacy.events import DpEvent, GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent, PureDpEvent
@@ -49,7 +49,7 @@ def debit(
 ) -> Stored:
     value = np.random.default_rng(len(str(step))).normal(size=(1, size))
     state = {"dual": value + 1, "round": np.array(1)}
-    return ledger.commit(run, str(step), inputs, (event,), value, state, budget, ledger.position(run))
+    return ledger.commit(Step(run, str(step), inputs, (event,), value, state, ledger.position(run)), budget)
 
 
 def kinds(ledger: Ledger) -> list[str]:
@@ -226,7 +226,7 @@ def test_reopening_gives_the_same(ledger: Ledger, path: Path) -> None:
 def test_a_repeated_step_returns_what_is_stored(ledger: Ledger, path: Path) -> None:
     join(ledger, "run", {GAUSSIAN: 2})
     first = debit(ledger, "run", 1, GAUSSIAN)
-    again = ledger.commit("run", "1", "in", (GAUSSIAN,), np.zeros((1, 3)), {"round": np.array(9)}, BUDGET, 0)
+    again = ledger.commit(Step("run", "1", "in", (GAUSSIAN,), np.zeros((1, 3)), {"round": np.array(9)}, 0), BUDGET)
     assert again.value.tobytes() == first.value.tobytes()
     assert (again.seal, again.events, again.inputs) == (first.seal, first.events, first.inputs)
     found = Ledger.open(path).find("run", "1")
@@ -244,11 +244,11 @@ def test_a_repeated_step_returns_what_is_stored(ledger: Ledger, path: Path) -> N
 def test_a_commit_from_an_old_position_is_refused(ledger: Ledger, path: Path) -> None:
     join(ledger, "run", {GAUSSIAN: 3})
     debit(ledger, "run", 1, GAUSSIAN)
-    arguments: Any = ((GAUSSIAN,), np.zeros((1, 3)), {"round": np.array(2)}, BUDGET)
+    arguments: Any = ((GAUSSIAN,), np.zeros((1, 3)), {"round": np.array(2)})
     with pytest.raises(Refused, match="moved on"):
-        Ledger.open(path).commit("run", "2", "in", *arguments, 0)
+        Ledger.open(path).commit(Step("run", "2", "in", *arguments, 0), BUDGET)
     assert ledger.spent() == {GAUSSIAN: 1}
-    ledger.commit("run", "2", "in", *arguments, ledger.position("run"))
+    ledger.commit(Step("run", "2", "in", *arguments, ledger.position("run")), BUDGET)
     assert ledger.spent() == {GAUSSIAN: 2}
 
 
@@ -579,9 +579,8 @@ def _limited(path: str) -> None:
     value = np.zeros((1, 20_000))
     state = {"round": np.array(2)}
     try:
-        ledger.commit(
-            "run", "2", "in", (GaussianDpEvent(20.0),), value, state, Budget(3.0, 1e-6), ledger.position("run")
-        )
+        step = Step("run", "2", "in", (GaussianDpEvent(20.0),), value, state, ledger.position("run"))
+        ledger.commit(step, Budget(3.0, 1e-6))
     except Refused as refused:
         print(f"refused: {refused}")
 
@@ -592,7 +591,7 @@ def test_a_file_that_may_not_grow_is_a_refusal(ledger: Ledger, path: Path) -> No
     imports = (
         "import resource, signal, sys\nfrom pathlib import Path\nimport numpy as np\n"
         "from dpadmm.errors import Refused\nfrom dpadmm.privacy.calibration import Budget\n"
-        "from dpadmm.privacy.events import GaussianDpEvent\n"
+        "from dpadmm.privacy.events import GaussianDpEvent\nfrom dpadmm.privacy.book import Step\n"
         "from dpadmm.privacy.ledger import Ledger\n"
     )
     script = f"{imports}{inspect.getsource(_limited)}_limited(sys.argv[1])"

@@ -17,6 +17,22 @@ from dpadmm.privacy.relations import Relation
 
 
 @dataclass(frozen=True, eq=False)
+class Step:
+    """One step that was computed and has not left yet: what it answers, what it costs, and the state after it.
+
+    `position` is the entry of the ledger that the state before it is of; a run that has moved on is noticed by it.
+    """
+
+    run: str
+    name: str
+    inputs: str
+    events: tuple[DpEvent, ...]
+    value: NDArray[np.float64]
+    state: Mapping[str, NDArray[Any]]
+    position: int
+
+
+@dataclass(frozen=True, eq=False)
 class Stored:
     """A release as it is kept: the value, its events, the digest of the inputs it answered, and the ledger's seal."""
 
@@ -64,17 +80,7 @@ class Book(Protocol):
 
     def find(self, run: str, step: str) -> Stored | None: ...
 
-    def commit(
-        self,
-        run: str,
-        step: str,
-        inputs: str,
-        events: tuple[DpEvent, ...],
-        value: NDArray[np.float64],
-        state: Mapping[str, NDArray[Any]],
-        budget: Budget,
-        position: int,
-    ) -> Stored: ...
+    def commit(self, step: Step, budget: Budget) -> Stored: ...
 
     def state(self, run: str) -> Mapping[str, NDArray[Any]] | None: ...
 

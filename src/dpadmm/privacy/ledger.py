@@ -15,12 +15,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.errors import Refused
 from dpadmm.privacy.accounting import Guarantee, best
-from dpadmm.privacy.book import Run, Stored
+from dpadmm.privacy.book import Run, Step, Stored
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.chain import Chain, now
 from dpadmm.privacy.events import DpEvent, Tally
@@ -172,31 +171,21 @@ class Ledger(Chain):
             rows = [(run, canonical(entry), count, 0) for entry, count in pairs]
             self._connection.executemany("INSERT INTO balances VALUES (?, ?, ?, ?)", rows)
 
-    def commit(
-        self,
-        run: str,
-        step: str,
-        inputs: str,
-        events: tuple[DpEvent, ...],
-        value: NDArray[np.float64],
-        state: Mapping[str, NDArray[Any]],
-        budget: Budget,
-        position: int,
-    ) -> Stored:
+    def commit(self, step: Step, budget: Budget) -> Stored:
         """Debits one step and keeps its release and the state after it; returns what may leave.
 
         If another process released the step meanwhile, its release is returned and this one is forgotten. If it
-        released another step of the run, so that the state at `position` is no longer the last, this one is refused.
+        released another step of the run, so that the state at `step.position` is no longer the last, this is refused.
         """
-        (event,) = events
-        packed, kept, text = pack({"value": value}), pack(state), canonical(event_to_dict(event))
+        (event,), run = step.events, step.run
+        packed, kept, text = pack({"value": step.value}), pack(step.state), canonical(event_to_dict(event))
         with self._transaction():
-            earlier = self.find(run, step)
+            earlier = self.find(run, step.name)
             if earlier is not None:
-                if earlier.inputs != inputs:
-                    raise Refused(f"run {run!r}, step {step} was answered for other inputs.")
+                if earlier.inputs != step.inputs:
+                    raise Refused(f"run {run!r}, step {step.name} was answered for other inputs.")
                 return earlier
-            if self.position(run) != position:
+            if self.position(run) != step.position:
                 raise Refused(f"run {run!r} has moved on meanwhile, by another process; ask again.")
             taken = self._connection.execute(
                 "UPDATE balances SET spent = spent + 1 WHERE run = ? AND event = ? AND spent < agreed AND EXISTS "
@@ -204,16 +193,17 @@ class Ledger(Chain):
                 (run, text),
             ).rowcount
             if taken != 1:
-                raise Refused(f"run {run!r}, step {step}: nothing is left of what was agreed for such a release.")
+                raise Refused(f"run {run!r}, step {step.name}: nothing is left of what was agreed for such a release.")
             # What is held for this run it may spend; a run that holds nothing must leave what is held for others.
             (holds,) = self._connection.execute("SELECT holds FROM runs WHERE name = ?", (run,)).fetchone()
             self._check_budget({}, budget, held=not holds)
-            body = {"step": step, "inputs": inputs, "event": json.loads(text), "value": digest(packed)}
+            body = {"step": step.name, "inputs": step.inputs, "event": json.loads(text), "value": digest(packed)}
             number, head = self._append("debit", run, body)
-            self._connection.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", (run, step, inputs, number, packed))
+            row: tuple[Any, ...] = (run, step.name, step.inputs, number, packed)
+            self._connection.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", row)
             row = (run, number, kept, self._state_mark(run, number, kept))
             self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", row)
-        return Stored(value, events, inputs, self.seal(number, head))
+        return Stored(step.value, step.events, step.inputs, self.seal(number, head))
 
     def finish(self, run: str) -> None:
         """Closes a run and gives back what it did not use; its solver state is forgotten."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.errors import Refused
 from dpadmm.privacy.accounting import Accounts
-from dpadmm.privacy.book import Stored
+from dpadmm.privacy.book import Step, Stored
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.chain import Seal
-from dpadmm.privacy.events import DpEvent, Tally
+from dpadmm.privacy.events import Tally
 from dpadmm.privacy.relations import Relation
 
 
@@ -49,21 +48,11 @@ class MemoryLedger:
             return self._latest[2]
         return None
 
-    def commit(
-        self,
-        run: str,
-        step: str,
-        inputs: str,
-        events: tuple[DpEvent, ...],
-        value: NDArray[np.float64],
-        state: Mapping[str, NDArray[Any]],
-        budget: Budget,
-        position: int,
-    ) -> Stored:
-        stored = Stored(value, events, inputs, None)
-        self.accounts.spend(events)
-        self._latest = (run, step, stored)
-        self._states[run] = state
+    def commit(self, step: Step, budget: Budget) -> Stored:
+        stored = Stored(step.value, step.events, step.inputs, None)
+        self.accounts.spend(step.events)
+        self._latest = (step.run, step.name, stored)
+        self._states[step.run] = step.state
         return stored
 
     def state(self, run: str) -> Mapping[str, NDArray[Any]] | None:
