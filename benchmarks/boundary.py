@@ -21,16 +21,17 @@ from timing import arguments, best, show
 def bare(cohort: Cohort) -> np.ndarray:
     """The same rounds as functions of state: no requests, no checks, no ledger."""
     plan, begun = cohort.plan, start(cohort)
-    agents, common = begun.agents, begun.common
+    agents, server = begun.agents, begun.server
     for k in range(1, plan.setting.rounds + 1):
 
         def words(purpose, count, k=k):
             return cohort.randomness.words(cohort.runs, cohort.agents, k, purpose, count)
 
+        common = server.common
         agents = absorb(cohort.rows, agents, cohort.to_rows(common), k - 1)
         release, agents = answer(cohort.rows, agents, cohort.shards, cohort.to_rows(common), k, words)
-        common = combine(plan, common, cohort.by_run(release.value), k)
-    return common
+        server = combine(plan, server, cohort.by_run(release.value), k)
+    return server.common
 
 
 def bounded(cohort: Cohort) -> np.ndarray:

@@ -31,7 +31,9 @@ BY_TYPE = {
     "float": numbers,
     "float | None": some.none() | numbers,
     "int": counts,
+    "int | None": some.none() | counts,
     "bool": some.booleans(),
+    "bool | None": some.none() | some.booleans(),
 }
 columns = some.lists(
     some.fixed_dictionaries(
@@ -189,7 +191,7 @@ def test_a_recipe_that_cannot_be_made_is_refused(spec, said):
     [
         ({"loss": "logistik"}, r"unknown loss 'logistik'; did you mean 'logistic'"),
         ({"penalty": "l3"}, r"unknown penalty 'l3'"),
-        ({"set": "ball"}, r"unknown set 'ball'"),
+        ({"set": "sphere"}, r"unknown set 'sphere'"),
         ({"strength": -1.0}, r"penalty strength -1.0"),
         ({"set": "box:-2"}, r"bound -2.0"),
     ],
@@ -205,7 +207,7 @@ def test_requests():
     assert RunSpec("dvp", epsilon=1.0).request() == TotalBudget((Budget(1.0, 0.0),))
     paper = RunSpec("dp-admm", epsilon=0.1, delta=1e-5, paper_noise=True)
     assert paper.request() == PaperNoise(Budget(0.1, 1e-5))
-    assert RunSpec("dp-admm", noise_multiplier=2.0, delta=1e-5).request() == Multiplier(2.0)
+    assert RunSpec("dp-admm", noise_multiplier=2.0, delta=1e-5).request() == Multiplier(2.0, 1e-5)
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def check_policy(
         raise Refused(f"loss {terms.loss!r} is not allowed here; {', '.join(policy.losses)} are.")
     if terms.relation != policy.relation or booked != policy.relation:
         raise Refused(f"relation {terms.relation!r} is not the {policy.relation!r} that this owner accounts by.")
-    if terms.norm_bound > policy.norm_bound:
-        raise Refused(f"norm bound {terms.norm_bound:g} is above the {policy.norm_bound:g} that is allowed here.")
+    if terms.clip > policy.norm_bound:
+        raise Refused(f"norm bound {terms.clip:g} is above the {policy.norm_bound:g} that is allowed here.")
     if shards.counts.min() < policy.smallest_count:
         raise Refused(f"there are fewer than the {policy.smallest_count} records that this owner takes part with.")
     if agreement.records_per_person < policy.records_per_person:
@@ -51,6 +51,8 @@ def check_shards(agreement: Agreement, plan: Plan, shards: Shards) -> None:
         raise Refused(f"the terms are for {agreement.width} columns; the records have {shards.width}.")
     if not np.array_equal(plan.setting.counts, shards.counts):
         raise Refused("the record counts in the terms are not those of the records.")
+    if shards.precision != plan.setting.precision:
+        raise Refused(f"the terms are for {plan.setting.precision} records; these are kept in {shards.precision}.")
     if shards.norm_bound > agreement.run.row_bound:
         raise Refused("the records were clipped to a larger norm than the terms say.")
 
@@ -71,7 +73,7 @@ def check_reach(plan: Plan, state: AgentState, common: FloatArray, round: int) -
     ask again and again. This looks at public values only; a hundredth of where the trouble begins is the limit.
     """
     tolerance = plan.algorithm.phases[plan.algorithm.phase(round)].solver.tolerance
-    tilt, kappa, centre = plan.algorithm.consensus.terms(plan.setting, state.dual, common)
+    tilt, kappa, centre = plan.algorithm.consensus.terms(plan.rho(round), state.dual, common)
     size = np.linalg.norm(tilt, axis=1) + kappa[:, 0] * np.linalg.norm(centre, axis=1)
     if tolerance > 0.0 and size.max() > tolerance * 2.0**53 / 100.0:
         raise Refused("the inputs are too large for the solver to reach its tolerance.")

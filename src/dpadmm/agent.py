@@ -250,7 +250,7 @@ class Agent:
             raise Refused(f"round {following} is next: round {round} needs the inputs of all rounds in between.")
         state = joined.state
         for earlier, common in zip(range(joined.round, round), inputs, strict=True):
-            state = absorb(joined.plan, state, self._to_rows(common), earlier)
+            state = absorb(joined.plan, state, self._to_rows(common), earlier, missed=earlier + 1 < round)
         if not self.randomness.simulated:
             check_reach(joined.plan, state, self._to_rows(inputs[-1]), round)
         return answer(joined.plan, state, self.shards, self._to_rows(inputs[-1]), round, self._words(round))

@@ -18,6 +18,7 @@ import tomli_w
 
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.noise import Multiplier, PaperNoise, Request, TotalBudget
+from dpadmm.admm.rho import RHO_SCHEDULES, ConstantRho
 from dpadmm.admm.schedules import SCHEDULES
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError, unknown
@@ -30,8 +31,10 @@ from dpadmm.problems.losses import LOSSES
 from dpadmm.problems.naming import build
 from dpadmm.problems.penalties import PENALTIES
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.sets import SETS
+from dpadmm.problems.sets.text import parse
 from dpadmm.problems.shards import IntArray
+
+WEIGHTINGS = ("owners", "records")
 
 
 @dataclass(frozen=True)
@@ -49,20 +52,30 @@ class RunSpec:
     relation: str = "replace"
     paper_noise: bool = False  # epsilon and delta are those of every round, as in the papers
     noise_multiplier: float | None = None
-    norm_bound: float = 1.0
+    norm_bound: float | None = None  # public; None: the one the data set documents, else 1
     intercept: bool = False
-    rho: float = 0.1
+    precision: str = "float64"  # of the records; float32 is faster, and what its sums lose is paid for
+    weighting: str | None = None  # "owners": all count alike; "records": all of those do
+    rho: float | None = None
+    rho_schedule: str | None = None
     radius: float = 100.0
     schedule: str | None = None
+    updates: int | None = None  # local updates a round
     mechanism: str | None = None
     tolerance: float | None = None
     extra_curvature: float | None = None
+    unit_gain: bool | None = None  # output noise as loud as the gradient's, as 001 compares with
     evaluation_epsilon: float | None = None  # the part of epsilon set aside for one estimate of each owner's error
 
     @property
     def row_bound(self) -> float:
         """How long a row can be, with the intercept's one."""
-        return math.hypot(self.norm_bound, 1.0) if self.intercept else self.norm_bound
+        return math.hypot(self.clip, 1.0) if self.intercept else self.clip
+
+    @property
+    def clip(self) -> float:
+        """What rows are clipped to."""
+        return 1.0 if self.norm_bound is None else self.norm_bound
 
     def recipe(self) -> Algorithm:
         """The algorithm, with this spec's changes to its parts."""
@@ -70,19 +83,29 @@ class RunSpec:
             raise unknown("algorithm", self.algorithm, ALGORITHMS)
         changes: dict[str, Any] = {
             name: getattr(self, name)
-            for name in ("mechanism", "tolerance", "extra_curvature")
+            for name in ("mechanism", "updates", "tolerance", "extra_curvature", "unit_gain", "weighting")
             if getattr(self, name) is not None
         }
+        if self.weighting not in (None, *WEIGHTINGS):
+            raise unknown("weighting", str(self.weighting), WEIGHTINGS)
+        if self.rho is not None and self.rho_schedule is not None:
+            raise InputError("give a rho or a rho schedule, not both.")
+        if self.rho is not None:
+            changes["rho"] = ConstantRho()
+        if self.rho_schedule is not None:
+            changes["rho"] = build("rho schedule", RHO_SCHEDULES, self.rho_schedule)
         if self.schedule is not None:
             changes["schedule"] = build("schedule", SCHEDULES, self.schedule)
         return ALGORITHMS[self.algorithm].tuned(**changes)
 
-    def problem(self) -> Problem:
+    def problem(self, records: int | None = None) -> Problem:
+        """The problem; `records` is how many there are in all, where they are to count alike."""
         return Problem(
             loss=build("loss", LOSSES, self.loss),
             penalty=build("penalty", PENALTIES, self.penalty),
             strength=self.strength,
-            domain=build("set", SETS, self.set),
+            domain=parse(self.set),
+            records=records,
         )
 
     def request(self) -> Request:
@@ -108,7 +131,7 @@ class RunSpec:
                 raise InputError("give a noise multiplier or an epsilon, not both: each follows from the other.")
             if self.delta is not None and not 0.0 <= self.delta < 1.0:
                 raise InputError(f"delta {self.delta:g}: must lie between 0 and 1, such as 1e-6.")
-            return Multiplier(self.noise_multiplier)
+            return Multiplier(self.noise_multiplier, self.delta or Multiplier.delta)
         if self.epsilon is None:
             raise InputError(
                 f"algorithm {self.algorithm!r} is private: give a total budget (epsilon, and delta unless the noise is "
@@ -125,7 +148,8 @@ class RunSpec:
     def plan(self, counts: IntArray, width: int, classes: int, records_per_person: int = 1) -> Plan:
         """Every number of the run, from this spec and public facts: records per agent, columns (with the intercept),
         classes, and how many records of one person are protected together."""
-        problem = self.problem()
+        recipe = self.recipe()
+        problem = self.problem(int(counts.sum()) if recipe.weighting == "records" else None)
         setting = Setting(
             problem=problem,
             counts=counts,
@@ -133,11 +157,13 @@ class RunSpec:
             norm_bound=self.row_bound,
             relation=Relation.parse(self.relation),
             rounds=self.rounds,
-            rho=self.rho,
+            rho=Setting.rho if self.rho is None else self.rho,
             radius=self.radius,
             unit_size=records_per_person,
+            width=width,
+            precision=self.precision,
         )
-        plan = self.recipe().plan(setting, self.request())
+        plan = recipe.plan(setting, self.request())
         if self.evaluation_epsilon is None:
             return plan
         if problem.loss.task == "regression":
@@ -150,6 +176,7 @@ class DataSpec:
     """Where the records of a simulation come from, and who owns them."""
 
     source: str = "adult"
+    data_dir: str | None = None  # where files of data sets that do not ship are
     target: str | None = None
     owner: str | None = None
     agents: int = 100

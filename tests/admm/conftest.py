@@ -101,7 +101,7 @@ def task(drawing: Callable[..., Any]) -> Callable[..., Task]:
             noise=noise,
             solver=solver,
             subproblem=given,
-            memory=solver.start(*given.tilt.shape),
+            memory=solver.start(np.zeros(given.tilt.shape)),
             eta=np.full((setting.agents, 1), eta),
             words=drawing(setting.agents),
         )

@@ -55,20 +55,15 @@ def recipe(solver, perturbation, **changes):
 
 
 REFUSED = {
-    "laplace on the output": (
-        recipe(Exact(), Output("laplace")),
+    "no such noise": (
+        recipe(Linearised(), Gradient("laplas")),
         L2_PROBLEM,
-        r"mechanism 'laplace' needs an L1 .*perturbation 'output' gives an L2",
-    ),
-    "laplace on the gradient": (
-        recipe(Linearised(), Gradient("laplace")),
-        L2_PROBLEM,
-        r"mechanism 'laplace' needs an L1 .*perturbation 'gradient' gives an L2",
+        r"mechanism 'laplas'; did you mean 'laplace'",
     ),
     "laplace on the objective": (
         recipe(Exact(), Objective("laplace")),
         L2_PROBLEM,
-        r"mechanism 'laplace' needs an L1 .*perturbation 'objective' gives an L2",
+        r"perturbation 'objective' has a lemma for 'gamma-norm' noise only, not 'laplace'",
     ),
     "gaussian on the objective": (
         recipe(Exact(), Objective("gaussian")),

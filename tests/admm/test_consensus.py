@@ -5,29 +5,35 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.admm.algorithm import absorb, answer, begin, combine
-from dpadmm.admm.consensus import CONSENSUS, Descent, Star
+from dpadmm.admm.algorithm import absorb, answer, begin, combine, opening
+from dpadmm.admm.consensus import CONSENSUS, Descent, Server, Star
 from dpadmm.admm.noise import Multiplier
 from dpadmm.papers import ALGORITHMS
 from dpadmm.problems.penalties import L1, L2
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Box
 
-STARS = [name for name, recipe in ALGORITHMS.items() if isinstance(recipe.consensus, Star)]
+STARS = [name for name, recipe in ALGORITHMS.items() if type(recipe.consensus) is Star]
+
+
+def combined(consensus, setting, common, releases, eta):
+    """The broadcast after a round, from a server whose mean dual is some number."""
+    server = Server(common, np.full_like(common, 0.3))
+    return consensus.combine(setting, server, releases, eta=eta, rho=0.5, next_rho=0.7).common
 
 
 def played(name, shards, setting, drawing, rounds=6):
     """(state before, release, broadcast before and after, state after) of each round, driven by hand."""
     recipe = ALGORITHMS[name]
     plan = recipe.plan(setting, Multiplier(2.0 if recipe.private else 0.0))
-    state, common = begin(plan), np.zeros((1, setting.dimension))
+    state, server = begin(plan), opening(plan, 1)
     for k in range(1, rounds + 1):
-        rows = np.repeat(common, setting.agents, axis=0)
+        rows = np.repeat(server.common, setting.agents, axis=0)
         release, during = answer(plan, state, shards, rows, k, drawing(setting.agents, round=k))
-        after = combine(plan, common, release.value[None], k)
-        absorbed = absorb(plan, during, np.repeat(after, setting.agents, axis=0), k)
-        yield state, release.value, common, after, absorbed
-        state, common = absorbed, after
+        after = combine(plan, server, release.value[None], k)
+        absorbed = absorb(plan, during, np.repeat(after.common, setting.agents, axis=0), k)
+        yield state, release.value, server, after, absorbed
+        state, server = absorbed, after
 
 
 @pytest.mark.parametrize("name", STARS)
@@ -35,7 +41,8 @@ def test_duals_sum_to_zero_and_the_server_averages(name, simulated, terms, drawi
     """F4, for every recipe on the star: sum of duals 0 each round, z the mean of what was released."""
     shards = simulated()
     setting = terms(Problem(penalty=L2(), strength=0.01), shards)
-    for before, value, _, common, after in played(name, shards, setting, drawing):
+    for before, value, _, server, after in played(name, shards, setting, drawing):
+        common = server.common
         size = np.abs(after.dual).max()
         assert size > 1e-3
         assert np.abs(after.dual.sum(axis=0)).max() <= 1e-14 * max(1.0, size)
@@ -57,7 +64,7 @@ def test_one_agent_has_no_dual(name, simulated, terms, drawing):
 def test_star_terms(simulated, terms):
     setting = terms(Problem(), simulated(), rho=0.7)
     dual, common = np.random.default_rng(0).standard_normal((2, 4, 3))
-    tilt, kappa, centre = Star().terms(setting, dual, common)
+    tilt, kappa, centre = Star().terms(setting.rho, dual, common)
     np.testing.assert_array_equal(tilt, -dual)
     np.testing.assert_array_equal(kappa, np.full((4, 1), 0.7))
     np.testing.assert_array_equal(centre, common)
@@ -71,17 +78,16 @@ def test_descent_step(penalty, terms):
     slope = np.array([0.4, -0.1]) + 0.2 * (np.sign(common[0]) if penalty.name == "l1" else common[0])
     expected = common[0] - 0.1 * slope
     eta = np.full(2, 0.1)
-    np.testing.assert_allclose(Descent().combine(setting, common, releases, eta)[0], expected, rtol=1e-14)
+    np.testing.assert_allclose(combined(Descent(), setting, common, releases, eta)[0], expected, rtol=1e-14)
     boxed = replace(setting, problem=replace(setting.problem, domain=Box(0.5)))
     np.testing.assert_allclose(
-        Descent().combine(boxed, common, releases, eta)[0], np.clip(expected, -0.5, 0.5), rtol=1e-14
+        combined(Descent(), boxed, common, releases, eta)[0], np.clip(expected, -0.5, 0.5), rtol=1e-14
     )
 
 
 def test_descent_keeps_no_dual_and_releases_gradients(terms):
-    setting = terms(Problem(), [5, 6])
     dual, released, common = np.random.default_rng(0).standard_normal((3, 2, 3))
-    assert Descent().dual(setting, dual, released, common) is dual
+    assert Descent().dual(0.1, dual, released, common) is dual
     assert not Descent.releases_models
     assert Star.releases_models
 
@@ -93,7 +99,7 @@ def test_runs_side_by_side_do_not_mix(name, terms):
     rng = np.random.default_rng(1)
     common, releases = rng.standard_normal((5, 1)), rng.standard_normal((5, 17, 1))
     eta = np.full(17, 0.1)
-    together = consensus.combine(setting, common, releases, eta)
+    together = combined(consensus, setting, common, releases, eta)
     for run in range(5):
-        alone = consensus.combine(setting, common[run : run + 1], releases[run : run + 1], eta)
+        alone = combined(consensus, setting, common[run : run + 1], releases[run : run + 1], eta)
         np.testing.assert_array_equal(together[run], alone[0])

@@ -292,7 +292,7 @@ def test_in_one_dimension_no_output_tells_neighbours_further_apart_than_the_even
     rho, weight = 0.1, 1 / 3
     setting = terms(problem, [3], dimension=1, rho=rho, relation=relation)
     noise = Objective(extra_curvature=0.0).calibrate(setting, Exact(), Multiplier(2.0))
-    scale = (noise.mechanism.noise_multiplier * setting.gradient_sensitivity)[0]
+    scale = (noise.mechanism.noise_multiplier * setting.gradient_sensitivity())[0]
     alpha = 1 / scale
     s = 2 if relation is Relation.REPLACE else 1
     limit = s * weight * alpha + math.log(1 + weight * loss.bend_bound / rho)
@@ -367,5 +367,5 @@ def test_determinants_of_neighbouring_hessians_differ_by_at_most_one_plus_kappa(
 
 def test_the_rounding_margin_is_wider_than_rounding_and_no_wider(terms):
     setting = terms(L2_PROBLEM, [7])
-    assert setting.gradient_sensitivity[0] == pytest.approx(2 / 7 * ROUNDING, rel=1e-15)
+    assert setting.gradient_sensitivity()[0] == pytest.approx(2 / 7 * ROUNDING, rel=1e-15)
     assert 0 < ROUNDING - 1 < 1e-6

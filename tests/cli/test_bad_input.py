@@ -55,7 +55,7 @@ def refused(dpadmm: Any, tmp_path: Path) -> Any:
         (("--target", "y"), ("'synthetic'", "target")),
         (("--loss", "squared"), ("'squared'", "regression", "'synthetic'")),
         (("--tolerance", 0.1), ("'dp-admm'", "tolerance")),
-        (("--mechanism", "laplace"), ("'laplace'", "L1", "'gradient'")),
+        (("--mechanism", "laplas"), ("'laplas'", "'laplace'")),
         (("--noise-multiplier", 3), ("noise multiplier", "epsilon")),
         (("--algorithm", "dvp", "--penalty", "l1"), ("'objective'", "'l1'")),
         (("--algorithm", "dvp", "--set", "box"), ("'objective'", "'box'")),

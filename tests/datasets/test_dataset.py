@@ -1,12 +1,13 @@
 """Data sets refuse what is not finite, and split without losing or sharing a record."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dpadmm.datasets import Dataset, split
+from dpadmm.datasets import Dataset, scaled, split
 from dpadmm.errors import InputError
 
 
@@ -39,7 +40,58 @@ def test_types_are_settled():
     assert numbered(3, targets=np.array([True, False, True])).targets.dtype == np.int64
     regression = numbered(3, targets=np.array([1, 2, 3]), classes=None)
     assert regression.targets.dtype == np.float64
-    assert numbered(3, features=np.ones((3, 2), dtype=np.float32)).features.dtype == np.float64
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    ("given", "kept"), [("f4", "f4"), ("f8", "f8"), ("i2", "f8"), ("u1", "f8"), ("i8", "f8"), ("?", "f8")]
+)
+def test_single_precision_is_kept_and_all_else_becomes_double(wrap, given, kept):
+    dataset = numbered(3, features=wrap(np.ones((3, 2), dtype=given)))
+    for features in (dataset.features, dataset.take([2, 0]).features, scaled(dataset, "max").features):
+        assert features.dtype == np.dtype(kept)
+
+
+def test_held_out_records_stay_whatever_is_taken():
+    held_out = numbered(4)
+    dataset = numbered(10, held_out=held_out)
+    assert dataset.take([1]).held_out is held_out
+    train, test = split(dataset, 3, 0)
+    assert (len(train), len(test)) == (7, 3)
+    assert train.held_out is test.held_out is held_out
+    assert held_out.held_out is None
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+def test_held_out_records_are_divided_by_the_maxima_of_the_others(wrap):
+    held_out = numbered(1, features=wrap(np.array([[9.0, 9.0]])))
+    dataset = numbered(2, features=wrap(np.array([[3.0, 0.0], [1.5, -4.5]])), held_out=held_out)
+    by_maximum = scaled(dataset, "max")
+    assert (by_maximum.held_out.features @ np.eye(2)).tolist() == [[3.0, 2.0]]
+    assert (by_maximum.features @ np.eye(2)).tolist() == [[1.0, 0.0], [0.5, -1.0]]
+    assert not by_maximum.held_out.public_preprocessing
+    assert by_maximum.held_out.encoder == by_maximum.encoder
+    assert held_out.public_preprocessing
+    assert scaled(dataset, "public").held_out is held_out
+
+
+def test_maxima_are_told_to_raw_records_even_without_an_encoder():
+    raw = pa.table({"a": [3.0, 1.5], "b": [0.0, -4.5]})
+    dataset = numbered(2, features=np.array([[3.0, 0.0], [1.5, -4.5]]))
+    assert scaled(dataset, "max").encoder.transform(raw).tolist() == [[1.0, 0.0], [0.5, -1.0]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"feature_names": ("a", "c")}, "numbered: the held-out records have other features"),
+        ({"classes": ("yes", "no")}, "numbered: the held-out records have other features or classes"),
+        ({"held_out": numbered(1)}, "must not have held-out records themselves"),
+    ],
+)
+def test_held_out_records_that_do_not_belong(fields, words):
+    with pytest.raises(InputError, match=words):
+        numbered(3, held_out=numbered(2, **fields))
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])

@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dpadmm.datasets import DATASETS, Dataset, load, scaled
+from dpadmm.datasets import DATASETS, Dataset, Source, load, scaled
 from dpadmm.errors import InputError
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_every_name_loads_and_says_what_it_is(name):
-    dataset = load(name)
+def test_every_name_loads_and_says_what_it_is(name, real):
+    dataset = real(name)
     assert dataset.name == name
     assert dataset.public_preprocessing
     assert DATASETS[name].about
     assert dataset.about in DATASETS[name].about
 
 
-@pytest.mark.parametrize("name", [name for name in DATASETS if name != "adult"])
+@pytest.mark.parametrize("name", [name for name, source in DATASETS.items() if name != "adult" and not source.needs])
 def test_maxima_are_general_and_marked(name):
     public, scaled_by_data = load(name), load(name, scaling="max")
     assert not scaled_by_data.public_preprocessing
@@ -33,6 +33,26 @@ def test_maxima_of_dense_and_sparse(wrap):
     dense = dataset.features if isinstance(dataset.features, np.ndarray) else dataset.features.toarray()
     assert dense.tolist() == [[0.0, -1.0, 1.0], [0.0, 0.5, 0.5]]
     assert isinstance(dataset.features, type(features))
+
+
+def test_a_directory_reaches_what_needs_files_and_nothing_else(monkeypatch):
+    asked = []
+
+    def loader(seed=0, directory=None):
+        asked.append((seed, directory))
+        return load("synthetic")
+
+    monkeypatch.setitem(DATASETS, "with", Source(loader, "for tests", needs=("file",)))
+    monkeypatch.setitem(DATASETS, "without", Source(loader, "for tests"))
+    load("with", seed=1, directory="there")
+    load("without", seed=2, directory="there")
+    assert asked == [(1, "there"), (2, None)]
+
+
+def test_what_does_not_ship_says_which_files_it_needs():
+    needs = {name: source.needs for name, source in DATASETS.items() if source.needs}
+    assert {name: len(files) for name, files in needs.items()} == {"mnist": 4, "mnist-writers": 5, "femnist": 2}
+    assert set(needs["mnist"]) < set(needs["mnist-writers"])
 
 
 def test_seed_reaches_what_is_simulated():

@@ -109,7 +109,7 @@ def test_phases_are_counted_as_often_as_they_were_played(cycle, done, experiment
     if cycle == 3:  # told apart from the second phase
         third = Output("gamma-norm").calibrate(plan.setting, Exact(), Multiplier(5.0))
         plan = Algorithm("mine", "", "", Star(), phases).plan(plan.setting, Multiplier(4.0))
-        plan = type(plan)(plan.algorithm, plan.setting, (*plan.noise[:2], third), plan.sigma)
+        plan = type(plan)(plan.algorithm, plan.setting, (*plan.noise[:2], third), plan.level)
     events = [GaussianDpEvent(4.0), PureDpEvent(0.25), PureDpEvent(0.2)]
     expected = {}
     for k in range(done):

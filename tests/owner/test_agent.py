@@ -182,11 +182,11 @@ def test_protecting_three_records_triples_the_noise_for_the_same_event(
         agent = parties.agent(book, parties.policy(records_per_person=size), parties.Repeatable(), persons=persons)
         (value,) = play(parties, agent, terms, range(1, 2))
         plan = agent._joined["run"].plan
-        scale = plan.noise[0].mechanism.scale(plan.setting.gradient_sensitivity, 3)
+        scale = plan.noise[0].mechanism.scale(plan.setting.gradient_sensitivity(), 3)
         found.append((value, scale, agent.ledger.spent()))
     (one, scale, spent), (three, larger, same) = found
     assert spent == same
-    np.testing.assert_allclose(larger, 3 * scale, rtol=1e-12)
+    np.testing.assert_allclose(larger, 3 * scale, rtol=1e-9)  # but for what sums may lose
     if algorithm == "pvp":  # noise on the answer: the answer is where 3 * one - three are apart
         plan = parties.agreement("pvp").plan().take(np.array([0]))
         words = np.zeros((1, 3), np.uint64)

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from dpadmm.admm.algorithm import absorb, answer, begin, combine
+from dpadmm.admm.algorithm import absorb, answer, begin, combine, opening
 from dpadmm.admm.noise import Multiplier, TotalBudget
 from dpadmm.engine.reference import optimum
 from dpadmm.errors import InputError
@@ -62,7 +62,7 @@ def test_the_registry_names_its_recipes_and_their_twins():
             assert not twin.private
             assert twin.consensus == recipe.consensus
             assert [type(p.solver) for p in twin.phases] == [type(p.solver) for p in recipe.phases]
-    assert set(PRIVATE) == {"pvp", "dvp", "dp-admm", "dpsgd"}
+    assert set(PRIVATE) == {"pvp", "dvp", "dp-admm", "dpsgd", "obj-g", "obj-l", "out-g", "out-l"}
 
 
 @every_recipe
@@ -115,7 +115,7 @@ def test_without_noise_it_is_its_twin_bit_for_bit(recipe, loss, simulated, terms
         silent = replace(loud, noise=recipe.plan(setting, Multiplier(0.0)).noise)
         twin = replace(ALGORITHMS[recipe.twin], schedule=recipe.schedule)
         twin_plan = replace(loud, algorithm=twin, noise=twin.plan(setting, Multiplier(0.0)).noise)
-        assert (loud.sigma > 0).all()
+        assert (loud.level.sigma > 0).all()
         mine = played(silent, shards)
         assert bits(mine) == bits(played(twin_plan, shards))
         assert bits(mine) != bits(played(loud, shards))
@@ -140,7 +140,7 @@ def test_a_batch_of_n_is_n_batches_of_one_bit_for_bit(recipe, loss, simulated, t
         assert recipe.name == "dvp"
         return
     plan = recipe.plan(setting, request_for(recipe))
-    state, common = begin(plan), np.zeros((1, setting.dimension))
+    state, server = begin(plan), opening(plan, 1)
     alone = [begin(plan.take([i])) for i in range(4)]
 
     def words(round, agents):
@@ -148,9 +148,10 @@ def test_a_batch_of_n_is_n_batches_of_one_bit_for_bit(recipe, loss, simulated, t
         return lambda purpose, count: Seeded(1).words(runs, np.asarray(agents), round, purpose, count)
 
     for k in range(1, 6):
-        rows = np.repeat(common, 4, axis=0)
-        release, state = answer(plan, state, shards, rows, k, words(k, range(4)))
-        after = combine(plan, common, release.value[None], k)
+        common = server.common
+        release, state = answer(plan, state, shards, np.repeat(common, 4, axis=0), k, words(k, range(4)))
+        server = combine(plan, server, release.value[None], k)
+        after = server.common
         state = absorb(plan, state, np.repeat(after, 4, axis=0), k)
         for i in range(4):
             mine = plan.take([i])
@@ -159,7 +160,6 @@ def test_a_batch_of_n_is_n_batches_of_one_bit_for_bit(recipe, loss, simulated, t
             np.testing.assert_array_equal(single.value[0], release.value[i])
             np.testing.assert_array_equal(alone[i].dual[0], state.dual[i])
             assert single.events == (release.events[i],)
-        common = after
 
 
 @pytest.mark.parametrize("penalty", ["l2", "l1"])
@@ -268,5 +268,5 @@ def test_zero_out_needs_half_the_noise(name, simulated, terms, played):
         ).events(1)
     tau = 2e-10 if name == "pvp" else 0.0
     np.testing.assert_allclose(first[Relation.ZERO_OUT], first[Relation.REPLACE] / 2, rtol=1e-6 + 100 * tau, atol=1e-12)
-    sigma = [recipe.plan(terms(PROBLEM, shards, relation=r), TotalBudget((BUDGET,))).sigma for r in Relation]
+    sigma = [recipe.plan(terms(PROBLEM, shards, relation=r), TotalBudget((BUDGET,))).level.sigma for r in Relation]
     np.testing.assert_allclose(sigma[1], sigma[0] / 2, rtol=1e-12)

@@ -44,7 +44,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
 
 
 def test_a_name_like_no_other_is_refused_with_all_there_are() -> None:
-    with pytest.raises(InputError, match=r"unknown set 'qqq'; there are: box, whole\."):
+    with pytest.raises(InputError, match=r"unknown set 'qqq'; there are: ball, box, range, simplex, whole\."):
         build("set", SETS, "qqq:1")
 
 

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.admm.consensus import Consensus
-from dpadmm.admm.noise import Noise, Request, TotalBudget
+from dpadmm.admm.consensus import Consensus, Server
+from dpadmm.admm.noise import Level, Noise, Request, TotalBudget, step_epsilon
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task, Words
+from dpadmm.admm.rho import ConstantRho, RhoSchedule
 from dpadmm.admm.schedules import Fixed, Schedule
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Memory, Solver
@@ -50,6 +51,8 @@ class Algorithm:
     consensus: Consensus
     phases: tuple[Phase, ...]
     schedule: Schedule = field(default_factory=Fixed)  # solvers that take no step ignore it
+    rho: RhoSchedule = field(default_factory=ConstantRho)
+    weighting: str = "owners"  # whether all owners count alike, or all records
     twin: str | None = None  # the recipe this one becomes without noise
 
     @property
@@ -62,20 +65,26 @@ class Algorithm:
 
     def check(self, setting: Setting) -> None:
         """Raises an `InputError` that names the part and what it misses; runs before round one."""
-        if self.private and not np.isfinite(setting.gradient_sensitivity).all():
+        if self.private and not np.isfinite(setting.gradient_sensitivity()).all():
             raise InputError(f"loss {setting.problem.loss.name!r} without a bound on its slope has no sensitivity.")
+        setting.problem.domain.check(setting.dimension)
         for phase in self.phases:
             phase.solver.check(setting)
             phase.perturbation.check(setting, phase.solver)
+            if not (phase.perturbation.any_rho or isinstance(self.rho, ConstantRho)):
+                raise InputError(
+                    f"perturbation {phase.perturbation.name!r} has a lemma for a constant rho only, not for "
+                    f"{self.rho.name!r}."
+                )
         self.schedule.check(setting)
 
     def tuned(self, **changes: Any) -> Algorithm:
-        """The same recipe with another schedule, or with fields of its solver or perturbation set (mechanism,
-        tolerance, extra_curvature); an `InputError` where no part of the recipe has such a field."""
+        """The same recipe with another schedule or rho, or with fields of its solver or perturbation set (mechanism,
+        updates, tolerance, extra_curvature); an `InputError` where no part of the recipe has such a field."""
         recipe = self
         for name, value in changes.items():
-            if name == "schedule":
-                recipe = replace(recipe, schedule=value)
+            if name in ("schedule", "rho", "weighting"):
+                recipe = replace(recipe, **{name: value})
                 continue
             if not any(_has(p.solver, name) or _has(p.perturbation, name) for p in recipe.phases):
                 raise InputError(f"algorithm {self.name!r} has no {name.replace('_', ' ')} to set.")
@@ -90,15 +99,21 @@ class Algorithm:
         """Fixes every number of the run."""
         self.check(setting)
         noise = tuple(phase.perturbation.calibrate(setting, phase.solver, request) for phase in self.phases)
-        sigma = self.phases[0].perturbation.gradient_noise(setting, noise[0])
-        plan = Plan(self, setting, noise, sigma)
+        first = self.phases[0]
+        level = Level(
+            sigma=first.perturbation.gradient_noise(setting, noise[0]),
+            epsilon=step_epsilon(noise[0].mechanism, request.delta),
+            slope=float(setting.gradient_bound.max(initial=0.0)),
+            steps=first.solver.steps,
+        )
+        plan = Plan(self, setting, noise, level)
         if isinstance(request, TotalBudget) and self.private:
             plan.check_budget(request.of_each(setting.agents))
         return plan
 
 
 def _has(part: Any, name: str) -> bool:
-    return any(entry.name == name for entry in fields(part))
+    return any(entry.name == name and entry.init for entry in fields(part))
 
 
 def _with(part: Any, name: str, value: Any) -> Any:
@@ -112,12 +127,16 @@ class Plan:
     algorithm: Algorithm
     setting: Setting
     noise: tuple[Noise, ...]
-    sigma: FloatArray  # the gradient noise the schedule is tuned to; a twin keeps it and adds none
+    level: Level  # of the noise that steps and penalties are tuned to
     evaluation: Mechanism | None = None  # what covers one estimate of the error on each agent's own records
 
     def eta(self, round: int) -> FloatArray:
         """The step of each agent in a round; (n,)."""
-        return self.algorithm.schedule.eta(self.setting, self.sigma, round)
+        return self.algorithm.schedule.eta(self.setting, self.level, round)
+
+    def rho(self, round: int) -> float:
+        """ADMM's penalty in a round, the same for all agents."""
+        return self.algorithm.rho.value(self.setting, self.level, round)
 
     def events(self, round: int) -> tuple[DpEvent, ...]:
         """What a round costs each agent."""
@@ -156,7 +175,7 @@ class Plan:
             self,
             setting=self.setting.take(agents),
             noise=tuple(noise.take(agents) for noise in self.noise),
-            sigma=self.sigma[agents],
+            level=self.level.take(agents),
             evaluation=None if self.evaluation is None else self.evaluation.take(agents),
         )
 
@@ -185,17 +204,28 @@ class AgentState:
 
 
 def begin(plan: Plan) -> AgentState:
-    """All zeros, as the papers' proofs require; nothing depends on data."""
-    shape = (plan.setting.agents, plan.setting.dimension)
-    memory = plan.algorithm.phases[0].solver.start(*shape)
-    return AgentState(released=np.zeros(shape), dual=np.zeros(shape), memory=memory)
+    """Zeros, as the papers' proofs require, or the nearest point of a set without zero; nothing depends on data."""
+    zeros = np.zeros((plan.setting.agents, plan.setting.dimension))
+    first = plan.setting.problem.domain.project(zeros)
+    return AgentState(released=first, dual=zeros, memory=plan.algorithm.phases[0].solver.start(first))
 
 
-def absorb(plan: Plan, state: AgentState, common: FloatArray, round: int) -> AgentState:
-    """Takes in what the releases of round `round` were combined to; `common` has one row per agent."""
-    if round == 0 or not plan.algorithm.phases[plan.algorithm.phase(round)].moves_dual:
+def opening(plan: Plan, runs: int) -> Server:
+    """The server before round one, for the plan of all agents: it broadcasts the mean of where they begin."""
+    mean = begin(plan).released.mean(axis=0)
+    return Server(np.tile(mean, (runs, 1)), np.zeros((runs, mean.size)))
+
+
+def absorb(plan: Plan, state: AgentState, common: FloatArray, round: int, missed: bool = False) -> AgentState:
+    """Takes in what the releases of round `round` were combined to; `common` has one row per agent.
+
+    `missed` says that the agent does not answer that broadcast, so that its last release stands for it.
+    """
+    consensus, moving = plan.algorithm.consensus, round + 1 if plan.algorithm.consensus.server_first else round
+    skips = not missed if consensus.server_first else round == 0
+    if skips or not plan.algorithm.phases[plan.algorithm.phase(moving)].moves_dual:
         return state
-    return replace(state, dual=plan.algorithm.consensus.dual(plan.setting, state.dual, state.released, common))
+    return replace(state, dual=consensus.dual(plan.rho(moving), state.dual, state.released, common))
 
 
 def answer(
@@ -205,16 +235,21 @@ def answer(
 
     `state` has absorbed the previous round; `common` is what was broadcast then, one row per agent.
     """
-    setting, index = plan.setting, plan.algorithm.phase(round)
-    phase = plan.algorithm.phases[index]
-    tilt, kappa, centre = plan.algorithm.consensus.terms(setting, state.dual, common)
+    setting, index, consensus = plan.setting, plan.algorithm.phase(round), plan.algorithm.consensus
+    phase, rho = plan.algorithm.phases[index], plan.rho(round)
+    tilt, kappa, centre = consensus.terms(rho, state.dual, common)
     subproblem = Subproblem(setting.problem, shards, setting.weights, tilt, kappa, centre)
     eta = plan.eta(round)[:, None]
     task = Task(setting, plan.noise[index], phase.solver, subproblem, state.memory, eta, words)
     release, memory = phase.perturbation.release(task)
-    return release, AgentState(released=release.value, dual=state.dual, memory=memory)
+    dual = state.dual
+    if consensus.server_first and phase.moves_dual:
+        dual = consensus.dual(rho, dual, release.value, common)
+    return release, AgentState(released=release.value, dual=dual, memory=memory)
 
 
-def combine(plan: Plan, common: FloatArray, releases: FloatArray, round: int) -> FloatArray:
-    """The server's half: the next broadcast (runs, D), from releases (runs, agents, D)."""
-    return plan.algorithm.consensus.combine(plan.setting, common, releases, plan.eta(round))
+def combine(plan: Plan, server: Server, releases: FloatArray, round: int) -> Server:
+    """The server's half, from releases (runs, agents, D)."""
+    return plan.algorithm.consensus.combine(
+        plan.setting, server, releases, eta=plan.eta(round), rho=plan.rho(round), next_rho=plan.rho(round + 1)
+    )

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.calibration import Budget, classic_multiplier
 from dpadmm.privacy.events import DpEvent
-from dpadmm.privacy.mechanisms import Mechanism
+from dpadmm.privacy.mechanisms import Gaussian, Mechanism
 from dpadmm.problems.shards import FloatArray
 
 
@@ -21,6 +21,10 @@ class TotalBudget:
 
     budgets: tuple[Budget, ...]
 
+    @property
+    def delta(self) -> float:
+        return min(budget.delta for budget in self.budgets)
+
     def of_each(self, agents: int) -> Sequence[Budget]:
         if len(self.budgets) not in (1, agents):
             raise InputError(f"{len(self.budgets)} budgets for {agents} agents: give one, or one for each.")
@@ -29,9 +33,13 @@ class TotalBudget:
 
 @dataclass(frozen=True)
 class PaperNoise:
-    """The papers' request, for reproductions: (epsilon, delta) of every single round."""
+    """The papers' request, for reproductions: (epsilon, delta) of every single step."""
 
-    per_round: Budget
+    per_step: Budget
+
+    @property
+    def delta(self) -> float:
+        return self.per_step.delta
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Multiplier:
     """Noise in units of the sensitivity; 0 makes a private recipe its own twin, and the account says non-private."""
 
     value: float
+    delta: float = 1e-6  # for rules that count a step's epsilon as the papers do; it enters no privacy proof
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.value) and self.value >= 0):
@@ -46,6 +55,28 @@ class Multiplier:
 
 
 Request = TotalBudget | PaperNoise | Multiplier
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """How loud the noise is, for the rules that set steps and penalties. A twin keeps it and adds none."""
+
+    sigma: FloatArray  # (n,) standard deviation of a coordinate, as the gradient sees it
+    epsilon: float  # of one step at the most cautious agent, as the papers count it; infinite without noise
+    slope: float = 1.0  # no agent's gradient is longer, as far as records go
+    steps: int = 1  # in a round
+
+    def take(self, agents: Any) -> Level:
+        """The rows of these agents; the rest is the same for all, because all must use the same penalties."""
+        return replace(self, sigma=self.sigma[agents])
+
+
+def step_epsilon(mechanism: Mechanism, delta: float) -> float:
+    """What the papers would call the epsilon of one step: classic for Gaussian noise, else the pure one."""
+    loudest = float(mechanism.noise_multiplier.max(initial=0.0))
+    if loudest == 0.0:
+        return np.inf
+    return (classic_multiplier(1.0, delta) if isinstance(mechanism, Gaussian) else 1.0) / loudest
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.shards import FloatArray, IntArray
+from dpadmm.problems.shards import PRECISIONS, FloatArray, IntArray
 
-# Sums of clipped gradients are rounded; the bound that privacy rests on is widened by far more than float64 can lose.
+# Norms of clipped rows and single products are rounded: a few units of the last place, widened by far more. What
+# whole sums can lose is counted apart (`Loss.summation_error`).
 ROUNDING = 1.0 + 1e-9
 
 
@@ -29,10 +30,14 @@ class Setting:
     rho: float = 0.1  # the star's penalty
     radius: float = 100.0  # a public guess of |x*| (the papers' c_w); enters step sizes, never the privacy proof
     unit_size: int = 1  # records that are protected together: those of one person, at most
+    width: int | None = None  # columns of a record; None: as many as coefficients
+    precision: str = "float64"  # of the records and of sums over them
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
             raise InputError(f"rounds {self.rounds}: at least one round is needed.")
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS)
         if self.unit_size < 1:
             raise InputError(f"records per person {self.unit_size}: at least one.")
         for name, value in (("rho", self.rho), ("radius", self.radius), ("norm bound", self.norm_bound)):
@@ -48,11 +53,19 @@ class Setting:
         """The weight of one record in its agent's objective."""
         return self.problem.weights(self.counts)
 
-    @property
-    def gradient_sensitivity(self) -> FloatArray:
-        """How far one unit (a record, or a person's records) can move an agent's gradient, in the Euclidean norm."""
-        record = self.weights * self.problem.loss.sensitivity(self.norm_bound, self.relation)
-        return self.unit_size * record * ROUNDING
+    def row_bound(self, norm: int) -> float:
+        """How long a row can be in this norm; the enforced bound is Euclidean."""
+        return self.norm_bound * (np.sqrt(self.width or self.dimension) if norm == 1 else 1.0)
+
+    def gradient_sensitivity(self, norm: int = 2) -> FloatArray:
+        """How far one unit (a record, or a person's records) can move an agent's gradient, in this norm.
+
+        Two neighbours' sums are rounded apart by at most twice what a sum can lose; that is added.
+        """
+        loss, bound = self.problem.loss, self.row_bound(norm)
+        unit = self.unit_size * loss.sensitivity(bound, self.relation, norm) * ROUNDING
+        lost = 2.0 * self.counts * loss.gradient_bound(bound, norm) * loss.summation_error(self.counts, self.precision)
+        return self.weights * (unit + lost)
 
     @property
     def gradient_bound(self) -> FloatArray:
@@ -69,4 +82,4 @@ class Setting:
 
     def take(self, agents: Any) -> Setting:
         """The same terms for these agents only."""
-        return replace(self, counts=self.counts[agents])
+        return replace(self, counts=self.counts[agents], problem=self.problem.take(agents))

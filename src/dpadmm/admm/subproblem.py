@@ -59,6 +59,7 @@ class Subproblem:
         """The subproblems of these agents."""
         return replace(
             self,
+            problem=self.problem.take(agents),
             shards=self.shards.take(agents),
             weights=self.weights[agents],
             tilt=self.tilt[agents],

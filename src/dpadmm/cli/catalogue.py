@@ -29,6 +29,8 @@ def algorithms() -> list[Row]:
             "perturbation": ", ".join(phase.perturbation.name for phase in recipe.phases),
             "mechanism": ", ".join(getattr(phase.perturbation, "mechanism", "none") for phase in recipe.phases),
             "schedule": recipe.schedule.name,
+            "rho": recipe.rho.name,
+            "weighting": recipe.weighting,
             "private": recipe.private,
             "twin": recipe.twin,
             "needs": needs(recipe.check),
@@ -134,6 +136,12 @@ def schedules() -> list[Row]:
     from dpadmm.admm.schedules import SCHEDULES
 
     return [{"name": name, "about": rule.about, "needs": needs(rule().check)} for name, rule in SCHEDULES.items()]
+
+
+def rho_schedules() -> list[Row]:
+    from dpadmm.admm.rho import RHO_SCHEDULES
+
+    return [{"name": name, "about": rule.about} for name, rule in RHO_SCHEDULES.items()]
 
 
 def datasets() -> list[Row]:

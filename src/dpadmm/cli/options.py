@@ -22,6 +22,10 @@ _ALGORITHM, _SIMULATION, _RUN = "Algorithm", "Simulation", "Run"
 Source = Annotated[
     str | None, _option(_DATA, "--data", "Name from 'dpadmm datasets', or a .csv or .parquet file.", "adult")
 ]
+DataDir = Annotated[
+    str | None,
+    _option(_DATA, "--data-dir", "Folder with the files of data sets that do not ship; else DPADMM_DATA names it."),
+]
 Target = Annotated[str | None, _option(_DATA, "--target", "Column of the file to predict.")]
 Owner = Annotated[str | None, _option(_DATA, "--owner", "Column of the file that names each record's owner.")]
 Agents = Annotated[
@@ -44,15 +48,32 @@ Penalty = Annotated[str | None, _option(_PROBLEM, "--penalty", "Name from 'dpadm
 Strength = Annotated[
     float | None, _option(_PROBLEM, "--strength", "The penalty's weight in each agent's objective.", "1e-6")
 ]
-Domain = Annotated[str | None, _option(_PROBLEM, "--set", "Where models must lie, from 'dpadmm sets'.", "whole")]
+Domain = Annotated[
+    str | None,
+    _option(_PROBLEM, "--set", "Where models must lie: from 'dpadmm sets' (box:0.1), or @FILE with JSON.", "whole"),
+]
 NormBound = Annotated[
-    float | None, _option(_PROBLEM, "--norm-bound", "Public bound; longer rows are scaled down to it.", "1")
+    float | None,
+    _option(_PROBLEM, "--norm-bound", "Public bound; longer rows are scaled down to it (1, or the data set's own)."),
 ]
 Intercept = Annotated[bool | None, _option(_PROBLEM, "--intercept/--no-intercept", "Add a column of ones.", "no")]
+Weighting = Annotated[
+    str | None,
+    _option(_PROBLEM, "--weighting", "Whether all owners or all records count alike; default: the algorithm's."),
+]
+Precision = Annotated[
+    str | None, _option(_PROBLEM, "--precision", "Of the records: float64, or float32 for speed.", "float64")
+]
 
 Algorithm = Annotated[str | None, _option(_ALGORITHM, "--algorithm", "Name from 'dpadmm algorithms'.", "dp-admm")]
 Rounds = Annotated[int | None, _option(_ALGORITHM, "--rounds", "Rounds of communication.", "100")]
-Rho = Annotated[float | None, _option(_ALGORITHM, "--rho", "ADMM's penalty parameter.", "0.1")]
+Updates = Annotated[int | None, _option(_ALGORITHM, "--updates", "Local updates in a round (obj-g and its kin).", "1")]
+Rho = Annotated[
+    float | None, _option(_ALGORITHM, "--rho", "ADMM's penalty parameter; default: 0.1, or the algorithm's schedule.")
+]
+RhoSchedule = Annotated[
+    str | None, _option(_ALGORITHM, "--rho-schedule", "From 'dpadmm rho-schedules' (e.g. growing:2:5:10000).")
+]
 Radius = Annotated[
     float | None, _option(_ALGORITHM, "--radius", "Public guess of the optimum's length, for step sizes.", "100")
 ]
@@ -64,6 +85,12 @@ Tolerance = Annotated[
 ]
 ExtraCurvature = Annotated[
     float | None, _option(_ALGORITHM, "--extra-curvature", "Quadratic term that dvp adds to pay for its Jacobian.")
+]
+UnitGain = Annotated[
+    bool | None,
+    _option(
+        _ALGORITHM, "--unit-gain/--step-gain", "Output noise as loud as the gradient's: safe, and wasteful.", "step"
+    ),
 ]
 
 EvaluationEpsilon = Annotated[

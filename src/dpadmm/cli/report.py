@@ -91,9 +91,7 @@ def _details(result: Result) -> Table:
     if summary["noise_multiplier"] is not None:
         grid.add_row("noise multiplier", f"{summary['noise_multiplier']:.4g}, every round")
     share = summary["clipped_rows"] / summary["records"]
-    grid.add_row(
-        "rows clipped", f"{summary['clipped_rows']:,} ({share:.0%}) to norm {result.experiment.run.norm_bound:g}"
-    )
+    grid.add_row("rows clipped", f"{summary['clipped_rows']:,} ({share:.0%}) to norm {result.experiment.run.clip:g}")
     if summary["repeats"] > 1:
         grid.add_row("repeats", f"{summary['repeats']}, mean ± standard deviation")
     grid.add_row("seed", f"{summary['seed']}")

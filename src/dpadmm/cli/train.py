@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
             "dpadmm train --epsilon 1 --delta 1e-5 --out run",
             "dpadmm train --data my.csv --target y --owner hospital --epsilon 1 --delta 1e-6",
             "dpadmm train --algorithm admm --repeats 3 --json",
+            "dpadmm train --data digits --loss softmax --algorithm obj-g --set box:0.5 --epsilon 8 --delta 1e-5",
             "dpadmm train --spec run/spec.toml --rounds 50",
             "dpadmm train --out run --resume",
         ),
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
 
 def train(
     source: options.Source = None,
+    data_dir: options.DataDir = None,
     target: options.Target = None,
     owner: options.Owner = None,
     agents: options.Agents = None,
@@ -43,13 +45,18 @@ def train(
     domain: options.Domain = None,
     norm_bound: options.NormBound = None,
     intercept: options.Intercept = None,
+    weighting: options.Weighting = None,
+    precision: options.Precision = None,
     algorithm: options.Algorithm = None,
     rounds: options.Rounds = None,
+    updates: options.Updates = None,
     rho: options.Rho = None,
+    rho_schedule: options.RhoSchedule = None,
     radius: options.Radius = None,
     schedule: options.Schedule = None,
     tolerance: options.Tolerance = None,
     extra_curvature: options.ExtraCurvature = None,
+    unit_gain: options.UnitGain = None,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
     relation: options.NeighbourRelation = None,
@@ -74,14 +81,26 @@ def train(
     """
     experiment = _given(spec, out, resume).changed(
         "the command line",
-        source=source, target=target, owner=owner, agents=agents, split=split, test=test, scaling=scaling, task=task,
-        loss=loss, penalty=penalty, strength=strength, set=domain, norm_bound=norm_bound, intercept=intercept,
-        algorithm=algorithm, rounds=rounds, rho=rho, radius=radius, schedule=schedule, tolerance=tolerance,
-        extra_curvature=extra_curvature, epsilon=epsilon, delta=delta, relation=relation, paper_noise=paper_noise,
-        noise_multiplier=noise_multiplier, mechanism=mechanism, evaluation_epsilon=evaluation_epsilon,
-        seed=seed, repeats=repeats, measure_every=measure_every,
+        source=source, data_dir=data_dir, target=target, owner=owner, agents=agents, split=split, test=test,
+        scaling=scaling, task=task, loss=loss, penalty=penalty, strength=strength, set=_set(domain),
+        norm_bound=norm_bound, intercept=intercept, weighting=weighting, precision=precision,
+        algorithm=algorithm, rounds=rounds, updates=updates, rho=rho, rho_schedule=rho_schedule, radius=radius,
+        schedule=schedule, tolerance=tolerance, extra_curvature=extra_curvature, unit_gain=unit_gain,
+        epsilon=epsilon, delta=delta, relation=relation, paper_noise=paper_noise, noise_multiplier=noise_multiplier,
+        mechanism=mechanism, evaluation_epsilon=evaluation_epsilon, seed=seed, repeats=repeats,
+        measure_every=measure_every,
     )  # fmt: skip
     _run(experiment, out, resume, quiet, as_json)
+
+
+def _set(given: str | None) -> str | None:
+    """A set's text, or that of the file it names: a spec holds the set itself, wherever it was read from."""
+    if given is None or not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--set {given}: the file cannot be read: {error}.") from None
 
 
 def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:

@@ -7,7 +7,9 @@ rows to a norm are the business of shards (`dpadmm.problems.shards`).
     encoding.py   Numeric, Category, Encoder: a table becomes features
     dataset.py    Dataset, split
     scaling.py    "max", the one statistic of the data that may enter, marked as such
-    adult.py toolkit.py synthetic.py files.py    where records come from
+    directory.py  finds the files of data sets that do not ship
+    idx.py        reads idx and npz
+    adult.py toolkit.py synthetic.py files.py images.py    where records come from
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from dpadmm.datasets import adult, synthetic, toolkit
+from dpadmm.datasets import adult, images, synthetic, toolkit
 from dpadmm.datasets.adult import ADULT_ENCODER, adult_table, load_adult
 from dpadmm.datasets.dataset import Dataset, split
 from dpadmm.datasets.encoding import Category, Column, Encoder, Numeric
 from dpadmm.datasets.files import TASKS, load_file, read_table
+from dpadmm.datasets.idx import read_idx, read_npz
+from dpadmm.datasets.images import load_femnist, load_mnist, load_mnist_writers
 from dpadmm.datasets.scaling import SCALINGS, scaled
 from dpadmm.datasets.synthetic import ground_truth, simulate
 from dpadmm.datasets.toolkit import load_breast_cancer, load_digits
@@ -44,7 +48,12 @@ __all__ = [
     "load_adult",
     "load_breast_cancer",
     "load_digits",
+    "load_femnist",
     "load_file",
+    "load_mnist",
+    "load_mnist_writers",
+    "read_idx",
+    "read_npz",
     "read_table",
     "scaled",
     "simulate",
@@ -53,29 +62,45 @@ __all__ = [
 
 
 class Loader(Protocol):
-    """Loads a data set; the seed matters to simulated ones."""
+    """Loads a data set; the seed matters to simulated ones, the directory to those that do not ship."""
 
-    def __call__(self, seed: int = 0) -> Dataset: ...
+    def __call__(self, seed: int = 0, directory: str | Path | None = None) -> Dataset: ...
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set that is known by name: how to load it, and a line on what it is, its origin and licence."""
+    """A data set that is known by name: how to load it, and a line on what it is, its origin and licence.
+
+    needs: the names of the files it is read from, when they do not ship.
+    """
 
     load: Loader
     about: str
+    needs: tuple[str, ...] = ()
 
 
 DATASETS: dict[str, Source] = {
-    "adult": Source(lambda seed=0: load_adult(), adult.ABOUT),
-    "breast-cancer": Source(lambda seed=0: load_breast_cancer(), toolkit.BREAST_CANCER_ABOUT),
-    "digits": Source(lambda seed=0: load_digits(), toolkit.DIGITS_ABOUT),
-    "synthetic": Source(lambda seed=0: simulate("classification", 10_000, 20, seed), f"two classes, {synthetic.ABOUT}"),
+    "adult": Source(lambda seed=0, directory=None: load_adult(), adult.ABOUT),
+    "breast-cancer": Source(lambda seed=0, directory=None: load_breast_cancer(), toolkit.BREAST_CANCER_ABOUT),
+    "digits": Source(lambda seed=0, directory=None: load_digits(), toolkit.DIGITS_ABOUT),
+    "synthetic": Source(
+        lambda seed=0, directory=None: simulate("classification", 10_000, 20, seed), f"two classes, {synthetic.ABOUT}"
+    ),
     "synthetic-multiclass": Source(
-        lambda seed=0: simulate("multiclass", 10_000, 20, seed, classes=5), f"five classes, {synthetic.ABOUT}"
+        lambda seed=0, directory=None: simulate("multiclass", 10_000, 20, seed, classes=5),
+        f"five classes, {synthetic.ABOUT}",
     ),
     "synthetic-regression": Source(
-        lambda seed=0: simulate("regression", 10_000, 20, seed), f"a linear model, {synthetic.ABOUT}"
+        lambda seed=0, directory=None: simulate("regression", 10_000, 20, seed), f"a linear model, {synthetic.ABOUT}"
+    ),
+    "mnist": Source(
+        lambda seed=0, directory=None: load_mnist(directory), images.MNIST_ABOUT, tuple(images.MNIST_FILES)
+    ),
+    "mnist-writers": Source(
+        lambda seed=0, directory=None: load_mnist_writers(directory), images.WRITERS_ABOUT, tuple(images.WRITERS_FILES)
+    ),
+    "femnist": Source(
+        lambda seed=0, directory=None: load_femnist(directory), images.FEMNIST_ABOUT, tuple(images.FEMNIST_FILES)
     ),
 }
 
@@ -89,10 +114,12 @@ def load(
     scaling: str = "public",
     task: str = "classification",
     seed: int = 0,
+    directory: str | Path | None = None,
 ) -> Dataset:
     """The data set of that name, or of the .csv or .parquet file at that path.
 
     `target`, `owner`, `columns` and `task` are questions about a file; a named data set answers them itself.
+    `directory` holds the files of named data sets that do not ship; without it, DPADMM_DATA names one.
     """
     # Early, so that a wrong word does not wait for a large file.
     for kind, word, choices in (("scaling", scaling, SCALINGS), ("task", task, TASKS)):
@@ -102,7 +129,9 @@ def load(
     if name in DATASETS:
         if target is not None or owner is not None or columns is not None:
             raise InputError(f"the data set {name!r} has its own target and columns; those are for files.")
-        dataset = DATASETS[name].load(seed)
+        known = DATASETS[name]
+        # Only a loader that needs files is told where they are.
+        dataset = known.load(seed, directory) if known.needs else known.load(seed)
         if task == "regression" and dataset.classes is not None:
             raise InputError(f"the data set {name!r} has classes; it is not for a regression.")
     elif Path(source).suffix:

@@ -19,12 +19,14 @@ from dpadmm.privacy.randomness import generator
 class Dataset:
     """m records of d features.
 
-    features: (m, d) float64, dense or `csr_array`.
+    features: (m, d) float64 or float32, dense or `csr_array`; what is not float32 becomes float64.
     targets: class indices 0..p-1 (int64) when `classes` names the classes, float64 when `classes` is None.
     owners: one name per record, when the data say who holds it.
     encoder: makes the same features of raw records, when they came from a table.
     public_preprocessing: False when a statistic of the data entered the features.
     about: origin and licence, in a line.
+    held_out: the test records that were published with these, when there are any.
+    norm_bound: a public row norm that suits them, to clip to where the user names none.
     """
 
     name: str
@@ -36,13 +38,17 @@ class Dataset:
     encoder: Encoder | None = None
     public_preprocessing: bool = True
     about: str = ""
+    held_out: Dataset | None = None
+    norm_bound: float | None = None
 
     def __post_init__(self) -> None:
         _check_lengths(self)
         _check_features(self)
         _check_targets(self)
+        _check_held_out(self)
         # Only now: a cast to integers would have turned a target of NaN or 0.5 into a class.
-        features = self.features.astype(np.float64, copy=False)
+        precision = np.float32 if self.features.dtype == np.float32 else np.float64
+        features = self.features.astype(precision, copy=False)
         targets = self.targets.astype(np.float64 if self.classes is None else np.int64, copy=False)
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "targets", targets)
@@ -51,7 +57,7 @@ class Dataset:
         return int(self.features.shape[0])
 
     def take(self, rows: np.ndarray | Sequence[int] | slice) -> Dataset:
-        """The data set of these records, in this order."""
+        """The data set of these records, in this order; what is held out stays as it is."""
         owners = None if self.owners is None else self.owners[rows]
         return replace(self, features=self.features[rows], targets=self.targets[rows], owners=owners)
 
@@ -108,3 +114,13 @@ def _check_targets(dataset: Dataset) -> None:
     if row is not None:
         last = len(dataset.classes) - 1
         raise InputError(f"{dataset.name}: the target in row {row + 1} is {targets[row]}; classes are 0 to {last}.")
+
+
+def _check_held_out(dataset: Dataset) -> None:
+    held_out = dataset.held_out
+    if held_out is None:
+        return
+    if (held_out.feature_names, held_out.classes) != (dataset.feature_names, dataset.classes):
+        raise InputError(f"{dataset.name}: the held-out records have other features or classes.")
+    if held_out.held_out is not None:
+        raise InputError(f"{dataset.name}: the held-out records must not have held-out records themselves.")

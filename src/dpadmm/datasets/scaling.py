@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from dpadmm.datasets.dataset import Dataset
+from dpadmm.datasets.encoding import Encoder, Numeric
 from dpadmm.errors import unknown
 
 SCALINGS = ("public", "max")
@@ -26,15 +27,22 @@ def scaled(dataset: Dataset, scaling: str) -> Dataset:
         return dataset
     maxima = _largest_magnitudes(dataset.features)
     divisors = np.where(maxima > 0, maxima, 1.0)  # a column of zeros stays one
-    encoder = dataset.encoder
-    if encoder is not None:
-        before = encoder.divisors or (1.0,) * len(divisors)
-        encoder = replace(encoder, divisors=tuple((divisors * before).tolist()))
+    return _divided(dataset, divisors)
+
+
+def _divided(dataset: Dataset, divisors: np.ndarray) -> Dataset:
+    # Without an encoder raw records are the features; what is to be divided has to be said all the same.
+    encoder = dataset.encoder or Encoder(tuple(Numeric(name) for name in dataset.feature_names))
+    before = encoder.divisors or (1.0,) * len(divisors)
+    encoder = replace(encoder, divisors=tuple((divisors * before).tolist()))
+    # Held-out records by the divisors of the others: a model learns the scale of what it was fitted to.
+    held_out = None if dataset.held_out is None else _divided(dataset.held_out, divisors)
     return replace(
         dataset,
         features=_divide_columns(dataset.features, divisors),
         encoder=encoder,
         public_preprocessing=False,
+        held_out=held_out,
     )
 
 

@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from dpadmm.admm.algorithm import AgentState
+from dpadmm.admm.consensus import Server
 from dpadmm.engine.history import History
 from dpadmm.engine.loop import State
 from dpadmm.errors import InputError
@@ -23,7 +24,8 @@ def save(path: Path, digest: str, state: State, history: History) -> None:
     arrays = {
         "digest": np.array(digest),
         "round": np.array(state.round),
-        "common": state.common,
+        "common": state.server.common,
+        "dual": state.server.dual,
         "mean_common": state.mean_common,
         "mean_local": state.mean_local,
         "mean_local_before": state.mean_local_before,
@@ -51,7 +53,7 @@ def load(path: Path, digest: str) -> tuple[State, History]:
         raise InputError(f"checkpoint {str(path)!r} belongs to another spec; resume with the spec it was made by.")
     agents = AgentState.from_arrays(_below("agents.", arrays))
     means = (arrays["mean_common"], arrays["mean_local"], arrays["mean_local_before"])
-    state = State(int(arrays["round"]), arrays["common"], agents, *means)
+    state = State(int(arrays["round"]), Server(arrays["common"], arrays["dual"]), agents, *means)
     return state, History.from_arrays(_below("history.", arrays))
 
 

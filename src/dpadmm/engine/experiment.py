@@ -64,22 +64,16 @@ def prepare(experiment: Experiment) -> Prepared:
     if (problem.loss.task == "regression") != (dataset.classes is None):
         kind = "numbers" if dataset.classes is None else "classes"
         raise InputError(f"loss {problem.loss.name!r} is for {problem.loss.task} targets; {dataset.name!r} has {kind}.")
-    share = data.test if data.test is not None else (ADULT_TEST if data.source == "adult" else 0.2)
-    if share >= 1 and share != int(share):
-        raise InputError(f"test {share:g}: a share below 1, or a whole number of records.")
-    train, held_out = split(dataset, int(share) if share >= 1 else share, seed)
-    shards = shard(train, problem.loss.encode(train.targets, classes), data, run.norm_bound, run.intercept, seed)
+    if run.norm_bound is None and dataset.norm_bound is not None:
+        experiment = experiment.changed(norm_bound=dataset.norm_bound)
+        run = experiment.run
+    train, held_out = _held_out(dataset, data, seed)
+    rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": run.intercept, "precision": run.precision}
+    shards = shard(train, problem.loss.encode(train.targets, classes), data, seed, **rows)
     test = None
     if held_out is not None:
         owner = np.zeros(len(held_out), dtype=np.int64)
-        test = gather(
-            held_out.features,
-            held_out.targets,
-            owner,
-            norm_bound=run.norm_bound,
-            intercept=run.intercept,
-            names=["test"],
-        )
+        test = gather(held_out.features, held_out.targets, owner, names=["test"], **rows)
     plan = run.plan(shards.counts, shards.width, classes)
     if (
         recipe.private
@@ -98,19 +92,29 @@ def load_data(data: DataSpec, seed: int) -> Dataset:
         columns = Encoder.from_dict({"columns": list(data.columns)}).columns
     return load(
         data.source, target=data.target, owner=data.owner, columns=columns, scaling=data.scaling, task=data.task,
-        seed=seed,
+        seed=seed, directory=data.data_dir,
     )  # fmt: skip
 
 
-def shard(train: Dataset, targets: np.ndarray, data: DataSpec, bound: float, intercept: bool, seed: int) -> Shards:
+def _held_out(dataset: Dataset, data: DataSpec, seed: int) -> tuple[Dataset, Dataset | None]:
+    """(train, test): by the share asked for, else by the data set's own test records, else by the usual share."""
+    if data.test is None and dataset.held_out is not None:
+        return dataset, dataset.held_out
+    share = data.test if data.test is not None else (ADULT_TEST if data.source == "adult" else 0.2)
+    if share >= 1 and share != int(share):
+        raise InputError(f"test {share:g}: a share below 1, or a whole number of records.")
+    return split(dataset, int(share) if share >= 1 else share, seed)
+
+
+def shard(train: Dataset, targets: np.ndarray, data: DataSpec, seed: int, **rows: Any) -> Shards:
     """The training records over their owners: by the owner column where there is one, else by the split asked for."""
     if train.owners is not None:
-        return gather(train.features, targets, train.owners, norm_bound=bound, intercept=intercept)
+        return gather(train.features, targets, train.owners, **rows)
     if not 1 <= data.agents <= len(train):
         raise InputError(f"agents {data.agents}: must lie between 1 and the number of training records, {len(train)}.")
     owner = build("split", SPLITS, data.split)(train.targets, data.agents, generator(seed, "owners"))
     names = [f"agent {i}" for i in range(data.agents)]
-    return gather(train.features, targets, owner, norm_bound=bound, intercept=intercept, names=names)
+    return gather(train.features, targets, owner, names=names, **rows)
 
 
 def train(
@@ -211,9 +215,10 @@ def _claimed(prepared: Prepared) -> float | None:
     run = prepared.experiment.run
     if not isinstance(run.request(), PaperNoise) or run.epsilon is None:
         return None
+    steps = run.rounds * prepared.plan.level.steps
     if run.delta and isinstance(prepared.plan.noise[0].mechanism, Gaussian):
-        return Claim(run.algorithm, run.epsilon, run.delta, run.rounds).total
-    return run.rounds * run.epsilon
+        return Claim(run.algorithm, run.epsilon, run.delta, steps).total
+    return steps * run.epsilon
 
 
 def _warnings(plan: Plan, dataset: Dataset, train: Dataset, experiment: Experiment) -> list[str]:

@@ -107,7 +107,7 @@ def _model(result: Result) -> dict[str, Any]:
         "loss": run.loss,
         "classes": list(data.classes) if data.classes else None,
         "features": [*data.feature_names, *(["(intercept)"] if run.intercept else [])],
-        "norm_bound": run.norm_bound,
+        "norm_bound": run.clip,
         "intercept": run.intercept,
         "private": result.private,
         "simulated": True,

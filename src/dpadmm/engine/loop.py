@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpadmm.admm.algorithm import AgentState, Plan, begin, combine
+from dpadmm.admm.algorithm import AgentState, Plan, begin, combine, opening
+from dpadmm.admm.consensus import Server
 from dpadmm.agent import Agent
 from dpadmm.privacy.memory import MemoryLedger
 from dpadmm.privacy.randomness import IntArray, Randomness
@@ -72,18 +73,23 @@ class State:
     """Where a cohort stands after `round` rounds: broadcasts, agents, and the running means that metrics need."""
 
     round: int
-    common: FloatArray  # (runs, D)
-    agents: AgentState  # their duals take in `common` when the next round begins
-    mean_common: FloatArray  # over rounds 1..k
+    server: Server
+    agents: AgentState  # their duals take in the broadcast when the next round begins
+    mean_common: FloatArray  # over rounds 1..k; with the server first, of the broadcasts that were answered
     mean_local: FloatArray  # over rounds 1..k
     mean_local_before: FloatArray  # over rounds 0..k-1: where theorem 3's objective is evaluated
+
+    @property
+    def common(self) -> FloatArray:
+        """What was broadcast last; (runs, D)."""
+        return self.server.common
 
 
 def start(cohort: Cohort) -> State:
     agents = begin(cohort.rows)
-    runs = agents.released.shape[0] // cohort.size
-    common, local = np.zeros((runs, agents.released.shape[1])), np.zeros_like(agents.released)
-    return State(0, common, agents, common, local, local)
+    server = opening(cohort.plan, agents.released.shape[0] // cohort.size)
+    local = np.zeros_like(agents.released)
+    return State(0, server, agents, np.zeros_like(server.common), local, local)
 
 
 def rounds(cohort: Cohort, state: State) -> Iterator[State]:
@@ -99,12 +105,13 @@ def _step(cohort: Cohort, agent: Agent, state: State) -> State:
     """One round: the agents answer what was broadcast last, the server combines their releases."""
     round = state.round + 1
     release = agent.answer(Request(RUN, RUN, round, state.common))
-    common = combine(cohort.plan, state.common, cohort.by_run(release.value), round)
+    server = combine(cohort.plan, state.server, cohort.by_run(release.value), round)
+    answered = state.common if cohort.plan.algorithm.consensus.server_first else server.common
     return State(
         round=round,
-        common=common,
+        server=server,
         agents=agent.state(RUN),
-        mean_common=_mean(state.mean_common, common, round),
+        mean_common=_mean(state.mean_common, answered, round),
         mean_local=_mean(state.mean_local, release.value, round),
         mean_local_before=_mean(state.mean_local_before, state.agents.released, round),
     )

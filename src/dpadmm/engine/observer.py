@@ -23,12 +23,12 @@ class Observer:
         """One number per run and metric."""
         cohort, problem = self.cohort, self.cohort.plan.setting.problem
         everywhere = cohort.to_rows(state.common)
-        data_loss = metrics.empirical_loss(problem, cohort.shards, everywhere)
-        penalty = problem.strength * problem.penalty.value(state.common)
-        measured = {
-            "train_loss": self._mean(data_loss),
-            "objective": self._mean(data_loss) + penalty,
-        }
+        # As the problem weighs them: all owners alike, or all records.
+        share = cohort.plan.setting.weights * cohort.plan.setting.counts
+        losses = cohort.by_run(metrics.empirical_loss(problem, cohort.shards, everywhere))
+        data_loss = (losses * share).sum(axis=1) / share.sum()
+        penalty = problem.strength * problem.penalty.value(state.common) * cohort.size / share.sum()
+        measured = {"train_loss": data_loss, "objective": data_loss + penalty}
         if self.test is not None:
             measured["test_error"] = metrics.test_errors(problem.loss, self.test, state.common)
         if cohort.plan.algorithm.consensus.releases_models:
@@ -42,7 +42,7 @@ class Observer:
         released = state.agents.released
         mean = state.mean_local if setting.problem.smooth else state.mean_local_before
         augmented = metrics.augmented_objective(
-            setting.problem, cohort.shards, mean, cohort.to_rows(state.mean_common), setting.rho
+            setting.problem, cohort.shards, mean, cohort.to_rows(state.mean_common), cohort.plan.rho(state.round)
         )
         measured = {
             "train_loss_local": self._mean(metrics.empirical_loss(setting.problem, cohort.shards, released)),

@@ -42,11 +42,17 @@ def optimum(problem: Problem, shards: Shards, dimension: int, tolerance: float =
         if bend is None:
             raise ConvergenceError(f"no reference optimum: loss {problem.loss.name!r} has kinks.")
         step = 1.0 / (float((weights * shards.counts).mean()) * bend)
-        z = ahead = np.zeros(dimension)
+        domain = problem.domain.shared()
+        if not (domain.separable or problem.smooth):
+            raise ConvergenceError(
+                f"no reference optimum: penalty {problem.penalty.name!r} has kinks, and the set {domain.name!r} is not "
+                f"a product of intervals."
+            )
+        z = ahead = domain.project(np.zeros((1, dimension)))[0]
         momentum = 1.0
         for _ in range(50_000):
             after = problem.penalty.prox(ahead - step * slope(ahead), step * problem.strength)
-            after = problem.domain.project(after)
+            after = domain.project(after[None, :])[0]
             moved = after - z
             if np.linalg.norm(after - ahead) <= tolerance * step:
                 return after

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dpadmm.admm.algorithm import Algorithm
 from dpadmm.papers.dp_admm import ADMM, DP_ADMM, DPSGD, DVP, GRADIENT_DESCENT, LINEARISED_ADMM, PVP
+from dpadmm.papers.ryu_kim import LOCAL_UPDATES, OBJ_G, OBJ_L, OUT_G, OUT_L
 
 ALGORITHMS: dict[str, Algorithm] = {
-    recipe.name: recipe for recipe in (ADMM, PVP, DVP, DP_ADMM, DPSGD, LINEARISED_ADMM, GRADIENT_DESCENT)
+    recipe.name: recipe
+    for recipe in (
+        *(ADMM, PVP, DVP, DP_ADMM, DPSGD, LINEARISED_ADMM, GRADIENT_DESCENT),
+        *(OBJ_G, OBJ_L, OUT_G, OUT_L, LOCAL_UPDATES),
+    )
 }
 
 __all__ = ["ALGORITHMS"]

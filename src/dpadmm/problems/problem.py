@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ class Problem:
     penalty: Penalty = field(default_factory=NoPenalty)
     strength: float = 0.0
     domain: ConvexSet = field(default_factory=Whole)
+    records: int | None = None  # of all agents together: then each record weighs 1/records, wherever it lies
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.strength) and self.strength >= 0):
@@ -38,8 +40,13 @@ class Problem:
         return self.strength * self.penalty.strong_convexity
 
     def weights(self, counts: IntArray) -> FloatArray:
-        """The weight of one record: every agent's loss is the mean over its records, 1/m_i."""
-        return 1.0 / counts
+        """The weight of one record: 1/m_i, so that all agents count alike, or one weight for all records."""
+        return 1.0 / counts if self.records is None else np.full(counts.shape, 1.0 / self.records)
+
+    def take(self, agents: Any) -> Problem:
+        """The problem of these agents, who may have sets of their own."""
+        domain = self.domain.take(agents)
+        return self if domain is self.domain else replace(self, domain=domain)
 
     def objective(self, shards: Shards, x: FloatArray) -> FloatArray:
         """f_i(x_i) for each agent."""

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, unknown
 from dpadmm.problems.kernels.batch import add_chunks
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+PRECISIONS = ("float64", "float32")
 
 # Records per chunk: large enough to amortise a chunk's own vector, small enough to feed every thread and stay in cache.
 CHUNK = 512
@@ -29,7 +31,7 @@ CHUNK = 512
 class Shards:
     """Records over agents: row `r` of the table belongs to agent `i` if `starts[i] <= r < stops[i]`."""
 
-    features: FloatArray | csr_array
+    features: NDArray[Any] | csr_array  # float64 or float32
     targets: NDArray[Any]
     starts: IntArray
     stops: IntArray
@@ -53,6 +55,10 @@ class Shards:
     @property
     def sparse(self) -> bool:
         return not isinstance(self.features, np.ndarray)
+
+    @property
+    def precision(self) -> str:
+        return str(self.features.dtype)
 
     @property
     def storage(self) -> tuple[NDArray[Any], ...]:
@@ -91,13 +97,17 @@ class Shards:
         x: FloatArray,
         shape: tuple[int, ...],
     ) -> FloatArray:
-        """Runs a kernel over all chunks and adds each agent's chunks in order: one array of `shape` per agent."""
+        """Runs a kernel over all chunks and adds each agent's chunks in order: one array of `shape` per agent.
+
+        Records may be kept in float32; what is summed over them is float64 all the same.
+        """
         start, stop, agent, first = self.chunks
-        parts = np.empty((start.size, *shape), dtype=x.dtype)
-        kernel(loss, *self.storage, self.targets, start, stop, agent, weights, np.ascontiguousarray(x), parts)
+        parts = np.empty((start.size, *shape))
+        point = np.ascontiguousarray(x, dtype=self.storage[0].dtype)
+        kernel(loss, *self.storage, self.targets, start, stop, agent, weights, point, parts)
         if start.size == self.agents:
             return parts
-        out = np.empty((self.agents, *shape), dtype=x.dtype)
+        out = np.empty((self.agents, *shape))
         add_chunks(parts, first, out)
         return out
 
@@ -110,13 +120,17 @@ def gather(
     norm_bound: float,
     intercept: bool = False,
     names: Sequence[str] | None = None,
+    precision: str = "float64",
 ) -> Shards:
     """Shards from records and the owner of each: checked, clipped to the public norm bound, sorted by agent.
 
     `owner` holds agent numbers 0..n-1 (with `names` for people) or owner names, which are numbered in sorted order.
-    With an intercept a column of ones is appended after clipping, and the bound becomes sqrt(bound² + 1).
+    With an intercept a column of ones is appended after clipping, and the bound becomes sqrt(bound² + 1). Rows are
+    clipped in the precision they are kept in, so that the bound holds for the numbers that are used.
     """
-    table = _finite(features)
+    if precision not in PRECISIONS:
+        raise unknown("precision", precision, PRECISIONS)
+    table = _finite(features, precision)
     if not (np.isfinite(norm_bound) and norm_bound > 0):
         raise InputError(
             f"norm bound {norm_bound!r}: must be a positive number; it is public and every row is clipped to it."
@@ -155,24 +169,29 @@ def gather(
 
 
 def clip_rows(table: FloatArray | csr_array, bound: float) -> tuple[Any, int]:
-    """Scales every row that is longer than `bound` down to it; also says how many there were."""
+    """Scales every row that is longer than `bound` down to it; also says how many there were.
+
+    Norms are taken in float64. A row of float32 is scaled to a little less, so that rounding does not lift it again.
+    """
     if isinstance(table, np.ndarray):
-        norms = np.sqrt(np.einsum("ij,ij->i", table, table))
+        norms = np.sqrt(np.einsum("ij,ij->i", table, table, dtype=np.float64))
     else:
-        norms = np.sqrt(np.asarray((table * table).sum(axis=1)).ravel())
-    factors = bound / np.maximum(norms, bound)
-    over = int((factors < 1.0).sum())
-    if over == 0:
+        wide = table.astype(np.float64, copy=False)
+        norms = np.sqrt(np.asarray((wide * wide).sum(axis=1)).ravel())
+    long = norms > bound
+    if not long.any():
         return table, 0
+    below = 1.0 if table.dtype == np.float64 else 1.0 - 2.0**-22
+    factors = np.where(long, below * bound / np.maximum(norms, bound), 1.0).astype(table.dtype)
     scaled = table * factors[:, None] if isinstance(table, np.ndarray) else csr_array(table.multiply(factors[:, None]))
-    return scaled, over
+    return scaled, int(long.sum())
 
 
-def _finite(features: Any) -> Any:
+def _finite(features: Any, precision: str) -> Any:
     table: Any = np.asarray(features) if not issparse(features) else csr_array(features)  # type: ignore[call-overload]
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] == 0:
         raise InputError(f"features of shape {table.shape}: a table with at least one row and one column is needed.")
-    table = table.astype(np.float64, copy=False)
+    table = table.astype(precision, copy=False)
     numbers = table if isinstance(table, np.ndarray) else table.data
     if not np.isfinite(numbers).all():
         dense = table if isinstance(table, np.ndarray) else table.tocoo()
@@ -188,7 +207,7 @@ def _finite(features: Any) -> Any:
 
 
 def _with_ones(table: Any) -> Any:
-    ones = np.ones((table.shape[0], 1))
+    ones = np.ones((table.shape[0], 1), dtype=table.dtype)
     if isinstance(table, np.ndarray):
         return np.hstack([table, ones])
     from scipy.sparse import hstack

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dpadmm.admm.consensus.base import Consensus
+from dpadmm.admm.consensus.base import Consensus, Server
 from dpadmm.admm.consensus.descent import Descent
-from dpadmm.admm.consensus.star import Star
+from dpadmm.admm.consensus.star import ServerFirst, Star
 
-CONSENSUS: dict[str, type[Consensus]] = {"star": Star, "descent": Descent}
+CONSENSUS: dict[str, type[Consensus]] = {"star": Star, "server-first": ServerFirst, "descent": Descent}
 
-__all__ = ["CONSENSUS", "Consensus", "Descent", "Star"]
+__all__ = ["CONSENSUS", "Consensus", "Descent", "Server", "ServerFirst", "Star"]

@@ -6,10 +6,19 @@ Consensus sees releases and public values only: duals are computed from releases
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 from dpadmm.admm.setting import Setting
 from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Server:
+    """What the server holds, one row per run: all of it made of releases."""
+
+    common: FloatArray  # what was broadcast last
+    dual: FloatArray  # the mean of the agents' duals, which nobody sends
 
 
 class Consensus(ABC):
@@ -18,17 +27,18 @@ class Consensus(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     releases_models: ClassVar[bool] = True  # False where releases are gradients
+    server_first: ClassVar[bool] = False  # duals move by the broadcast that was answered, not by the one that follows
 
     @abstractmethod
-    def dual(self, setting: Setting, dual: FloatArray, released: FloatArray, common: FloatArray) -> FloatArray:
-        """An agent's dual once it knows what its release was combined to."""
+    def dual(self, rho: float, dual: FloatArray, released: FloatArray, common: FloatArray) -> FloatArray:
+        """An agent's dual after a round, from its release and the broadcast that moves it."""
 
     @abstractmethod
-    def terms(
-        self, setting: Setting, dual: FloatArray, common: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def terms(self, rho: float, dual: FloatArray, common: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Tilt (n, D), kappa (n, 1) and centre (n, D) of the subproblem."""
 
     @abstractmethod
-    def combine(self, setting: Setting, common: FloatArray, releases: FloatArray, eta: FloatArray) -> FloatArray:
-        """The next broadcast (runs, D), from the last one and the releases (runs, agents, D), in agent order."""
+    def combine(
+        self, setting: Setting, server: Server, releases: FloatArray, *, eta: FloatArray, rho: float, next_rho: float
+    ) -> Server:
+        """The server after a round, from the releases (runs, agents, D) in agent order."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpadmm.admm.consensus.base import Consensus
+from dpadmm.admm.consensus.base import Consensus, Server
 from dpadmm.admm.setting import Setting
 from dpadmm.problems.shards import FloatArray
 
@@ -19,15 +19,15 @@ class Descent(Consensus):
     about = "a server steps along the mean of the released gradients; no duals"
     releases_models = False
 
-    def dual(self, setting: Setting, dual: FloatArray, released: FloatArray, common: FloatArray) -> FloatArray:
+    def dual(self, rho: float, dual: FloatArray, released: FloatArray, common: FloatArray) -> FloatArray:
         return dual
 
-    def terms(
-        self, setting: Setting, dual: FloatArray, common: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def terms(self, rho: float, dual: FloatArray, common: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         return np.zeros_like(common), np.zeros((common.shape[0], 1)), common
 
-    def combine(self, setting: Setting, common: FloatArray, releases: FloatArray, eta: FloatArray) -> FloatArray:
+    def combine(
+        self, setting: Setting, server: Server, releases: FloatArray, *, eta: FloatArray, rho: float, next_rho: float
+    ) -> Server:
         problem = setting.problem
-        slope = releases.mean(axis=1) + problem.strength * problem.penalty.gradient(common)
-        return problem.domain.project(common - eta.mean() * slope)
+        slope = releases.mean(axis=1) + problem.strength * problem.penalty.gradient(server.common)
+        return replace(server, common=problem.domain.shared().project(server.common - eta.mean() * slope))

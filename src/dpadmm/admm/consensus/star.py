@@ -1,12 +1,12 @@
-"""A server and n agents: consensus ADMM, agents first (spec 3.1)."""
+"""A server and n agents: consensus ADMM, agents first (spec 3.1) or server first (spec 4.1)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpadmm.admm.consensus.base import Consensus
+from dpadmm.admm.consensus.base import Consensus, Server
 from dpadmm.admm.setting import Setting
 from dpadmm.problems.shards import FloatArray
 
@@ -22,13 +22,33 @@ class Star(Consensus):
     name = "star"
     about = "a server averages the releases; every agent keeps a dual"
 
-    def dual(self, setting: Setting, dual: FloatArray, released: FloatArray, common: FloatArray) -> FloatArray:
-        return dual - setting.rho * (released - common)
+    def dual(self, rho: float, dual: FloatArray, released: FloatArray, common: FloatArray) -> FloatArray:
+        return dual - rho * (released - common)
 
-    def terms(
-        self, setting: Setting, dual: FloatArray, common: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return -dual, np.full((dual.shape[0], 1), setting.rho), common
+    def terms(self, rho: float, dual: FloatArray, common: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return -dual, np.full((dual.shape[0], 1), rho), common
 
-    def combine(self, setting: Setting, common: FloatArray, releases: FloatArray, eta: FloatArray) -> FloatArray:
-        return releases.mean(axis=1)
+    def combine(
+        self, setting: Setting, server: Server, releases: FloatArray, *, eta: FloatArray, rho: float, next_rho: float
+    ) -> Server:
+        return replace(server, common=releases.mean(axis=1))
+
+
+@dataclass(frozen=True)
+class ServerFirst(Star):
+    """The server moves first in a round: z = mean(x - y/rho), then x, then y <- y + rho (z - x) on both sides.
+
+    Here the duals do not sum to zero. The server needs their mean only, and computes it like the agents do theirs, from
+    releases and broadcasts.
+    """
+
+    name = "server-first"
+    about = "as the star, but the server moves first and keeps the mean of the duals, which is never sent"
+    server_first = True
+
+    def combine(
+        self, setting: Setting, server: Server, releases: FloatArray, *, eta: FloatArray, rho: float, next_rho: float
+    ) -> Server:
+        mean = releases.mean(axis=1)
+        dual = self.dual(rho, server.dual, mean, server.common)
+        return Server(mean - dual / next_rho, dual)

@@ -14,12 +14,12 @@ import numpy as np
 
 from dpadmm.admm.noise import Multiplier, Noise, PaperNoise, Request
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Memory, Oracle, Solver
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
 from dpadmm.admm.subproblem import Subproblem
-from dpadmm.errors import InputError, unknown
+from dpadmm.errors import unknown
 from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
 from dpadmm.privacy.chain import Seal
-from dpadmm.privacy.events import DpEvent
+from dpadmm.privacy.events import DpEvent, SelfComposedDpEvent
 from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
 from dpadmm.privacy.randomness import WordArray
 from dpadmm.problems.shards import FloatArray
@@ -49,14 +49,25 @@ class Task:
     eta: FloatArray  # (n, 1)
     words: Words
 
-    def solve(self, oracle: Oracle | None = None, subproblem: Subproblem | None = None) -> tuple[FloatArray, Memory]:
-        """The solver's answers; by default to the subproblem as it is, with exact gradients."""
+    def solve(
+        self, oracle: Oracle | None = None, subproblem: Subproblem | None = None, emit: Emit = as_it_is
+    ) -> tuple[FloatArray, Memory]:
+        """The solver's answers; by default to the subproblem as it is, with exact gradients and without noise."""
         given = subproblem or self.subproblem
-        return self.solver.solve(given, oracle or given.loss_gradient, self.memory, self.eta)
+        return self.solver.solve(given, oracle or given.loss_gradient, self.memory, self.eta, emit)
 
-    def noisy(self, mechanism: Mechanism, value: FloatArray, sensitivity: FloatArray, purpose: str) -> FloatArray:
-        """`value` with this mechanism's noise on it."""
-        return mechanism.add(value, sensitivity, self.words(purpose, mechanism.words_needed(value.shape[1])))
+    def noisy(self, mechanism: Mechanism, sensitivity: FloatArray, purpose: str) -> Emit:
+        """Adds this mechanism's noise to a value, afresh at each of the solver's steps and no more often than that."""
+        steps = iter(range(1, self.solver.steps + 1))
+
+        def add(value: FloatArray) -> FloatArray:
+            step = next(steps, None)
+            if step is None:
+                raise RuntimeError(f"solver {self.solver.name!r} took more steps than the {self.solver.steps} it pays.")
+            name = purpose if step == 1 else f"{purpose}.{step}"
+            return mechanism.add(value, sensitivity, self.words(name, mechanism.words_needed(value.shape[1])))
+
+        return add
 
 
 class Perturbation(ABC):
@@ -65,6 +76,7 @@ class Perturbation(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     private: ClassVar[bool] = True
+    any_rho: ClassVar[bool] = True  # False where the lemma is for one penalty in all rounds
 
     @abstractmethod
     def check(self, setting: Setting, solver: Solver) -> None:
@@ -81,41 +93,37 @@ class Perturbation(ABC):
     def gradient_noise(self, setting: Setting, noise: Noise) -> FloatArray:
         """Standard deviation of a coordinate of the noise as seen by the gradient, which steps are tuned to; (n,)."""
         deviation = noise.mechanism.deviation(setting.dimension)
-        return deviation * noise.mechanism.noise_multiplier * setting.gradient_sensitivity
+        return deviation * noise.mechanism.noise_multiplier * setting.gradient_sensitivity(noise.mechanism.norm)
 
 
 @dataclass(frozen=True)
 class Additive(Perturbation):
-    """Noise added to one vector whose Euclidean sensitivity is known."""
+    """Noise added to one vector a step, whose sensitivity is known in the norm that the mechanism needs."""
 
     mechanism: str = "gaussian"
 
     def check(self, setting: Setting, solver: Solver) -> None:
-        check_norm(self.name, self.mechanism)
+        if self.mechanism not in MECHANISMS:
+            raise unknown("mechanism", self.mechanism, MECHANISMS)
 
     def calibrate(self, setting: Setting, solver: Solver, request: Request) -> Noise:
-        mechanism = MECHANISMS[self.mechanism](self._multipliers(setting, request))
-        return Noise(mechanism, mechanism.events())
+        mechanism = MECHANISMS[self.mechanism](self._multipliers(setting, solver, request))
+        return Noise(mechanism, repeated(mechanism.events(), solver.steps))
 
-    def _multipliers(self, setting: Setting, request: Request) -> FloatArray:
+    def _multipliers(self, setting: Setting, solver: Solver, request: Request) -> FloatArray:
         if isinstance(request, Multiplier):
             return np.full(setting.agents, request.value)
         if isinstance(request, PaperNoise):
-            budget = request.per_round
+            budget = request.per_step
             if self.mechanism == "gaussian":
                 return np.full(setting.agents, classic_multiplier(budget.epsilon, budget.delta))
             return np.full(setting.agents, 1.0 / budget.epsilon)
-        return noise_multipliers(request.of_each(setting.agents), setting.rounds, self.mechanism)
+        return noise_multipliers(request.of_each(setting.agents), setting.rounds * solver.steps, self.mechanism)
 
 
-def check_norm(perturbation: str, mechanism: str) -> type[Mechanism]:
-    """The mechanism by name, if it takes the Euclidean sensitivity that these lemmas give."""
-    if mechanism not in MECHANISMS:
-        raise unknown("mechanism", mechanism, MECHANISMS)
-    found = MECHANISMS[mechanism]
-    if found.norm != 2:
-        raise InputError(
-            f"mechanism {mechanism!r} needs an L{found.norm} sensitivity, but the lemma of perturbation "
-            f"{perturbation!r} gives an L2 one; use 'gaussian' or 'gamma-norm'."
-        )
-    return found
+def repeated(events: tuple[DpEvent, ...], steps: int) -> tuple[DpEvent, ...]:
+    """A round's events, from those of one of its steps."""
+    if steps == 1:
+        return events
+    known = {event: SelfComposedDpEvent(event, steps) for event in set(events)}
+    return tuple(known[event] for event in events)

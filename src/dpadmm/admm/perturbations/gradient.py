@@ -16,8 +16,9 @@ class Gradient(Additive):
     """The solver sees f'(u) + noise.
 
     Formal guarantee. The gradient of agent i at a point that is a function of earlier releases moves by at most
-    weight_i * s when one record changes (s: `Loss.sensitivity`). Step, projection, average and dual are functions of
-    the noisy gradient and of public values: post-processing (AUDIT B1, B3). One event of the mechanism per round.
+    weight_i * s when one record changes (s: `Loss.sensitivity`, in the mechanism's norm). Step, projection onto any
+    set, average and dual are functions of the noisy gradients and of public values: post-processing (AUDIT B1, B3). One
+    event of the mechanism per step.
     """
 
     name = "gradient"
@@ -32,9 +33,11 @@ class Gradient(Additive):
             )
 
     def release(self, task: Task) -> tuple[Release, Memory]:
-        def noisy(point: FloatArray) -> FloatArray:
-            exact = task.subproblem.loss_gradient(point)
-            return task.noisy(task.noise.mechanism, exact, task.setting.gradient_sensitivity, "gradient")
+        mechanism = task.noise.mechanism
+        noisy = task.noisy(mechanism, task.setting.gradient_sensitivity(mechanism.norm), "gradient")
 
-        answer, memory = task.solve(noisy)
+        def oracle(point: FloatArray) -> FloatArray:
+            return noisy(task.subproblem.loss_gradient(point))
+
+        answer, memory = task.solve(oracle)
         return Release(answer, task.noise.events), memory

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm.admm.noise import Multiplier, Noise, PaperNoise, Request
-from dpadmm.admm.perturbations.base import Perturbation, Release, Task, check_norm
+from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Memory, Solver
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.calibration import noise_multipliers
 from dpadmm.privacy.events import DpEvent, NonPrivateDpEvent, PureDpEvent
-from dpadmm.privacy.mechanisms import GammaNorm
+from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm
 from dpadmm.problems.losses.margin import MarginLoss
 from dpadmm.problems.sets import Whole
 from dpadmm.problems.shards import FloatArray
@@ -44,6 +44,7 @@ class Objective(Perturbation):
     extra_curvature: float | None = None
 
     name = "objective"
+    any_rho = False
     about = "a random linear term in the objective of an exact minimiser; pays for the Jacobian and the tolerance"
 
     def __post_init__(self) -> None:
@@ -53,7 +54,8 @@ class Objective(Perturbation):
             )
 
     def check(self, setting: Setting, solver: Solver) -> None:
-        check_norm(self.name, self.mechanism)
+        if self.mechanism not in MECHANISMS:
+            raise unknown("mechanism", self.mechanism, MECHANISMS)
         problem = setting.problem
         if self.mechanism != GammaNorm.name:
             raise InputError(
@@ -81,7 +83,7 @@ class Objective(Perturbation):
         if isinstance(request, PaperNoise):
             if self.extra_curvature is not None:
                 raise InputError("the papers' noise chooses its extra curvature by itself; give one of the two.")
-            return self._noise(setting, *self._as_published(setting, request.per_round.epsilon))
+            return self._noise(setting, *self._as_published(setting, request.per_step.epsilon))
         budgets = request.of_each(setting.agents)
         per_round = 1.0 / noise_multipliers(budgets, setting.rounds, self.mechanism)
         if self.extra_curvature is None:
@@ -107,14 +109,14 @@ class Objective(Perturbation):
         setting, noise = task.setting, task.noise
         assert noise.output is not None
         assert noise.curvature is not None
-        scale = noise.mechanism.noise_multiplier * setting.gradient_sensitivity
+        scale = noise.mechanism.noise_multiplier * setting.gradient_sensitivity()
         count = noise.mechanism.words_needed(setting.dimension)
         tilt = noise.mechanism.draw(scale, setting.dimension, task.words("objective", count))
         stiff = task.subproblem.stiffened(noise.curvature) if noise.curvature.any() else task.subproblem
-        answer, memory = task.solve(subproblem=stiff.tilted(tilt))
         offset = 2.0 * task.solver.tolerance / (self._base(setting) + noise.curvature)
-        value = task.noisy(noise.output, answer, offset, "output")
-        return Release(value, noise.events), task.solver.released(memory, value)
+        emit = task.noisy(noise.output, offset, "output")
+        answer, memory = task.solve(subproblem=stiff.tilted(tilt), emit=emit)
+        return Release(answer, noise.events), memory
 
     def _noise(
         self, setting: Setting, multiplier: FloatArray, curvature: FloatArray, output: FloatArray | None = None

@@ -1,8 +1,10 @@
-"""Noise on the answer: primal variable perturbation (000 Alg. 2)."""
+"""Noise on the answer: primal variable perturbation (000 Alg. 2), and Ryu & Kim's output perturbation (001)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
 
 from dpadmm.admm.perturbations.base import Additive, Release, Task
 from dpadmm.admm.setting import Setting
@@ -14,31 +16,47 @@ from dpadmm.problems.shards import FloatArray
 
 @dataclass(frozen=True)
 class Output(Additive):
-    """The answer plus noise.
+    """The result of every step plus noise; what goes on, and what is sent, are the noisy results.
 
-    Formal guarantee. One record moves the gradient of agent i by at most weight_i * s and the answer by at most `gain`
-    times that; a solver that stops at a gradient of length tau may end anywhere within gain * tau of the exact answer,
-    for either of two neighbours. Hence sensitivity gain * (weight_i * s + 2 tau) (spec 3.2, AUDIT B1); one event of the
-    mechanism per round.
+    Formal guarantee. One record moves the gradient of agent i by at most weight_i * s and a step's result by at most
+    `gain` times that; a solver that stops at a gradient of length tau may end anywhere within gain * tau of the exact
+    answer, and a projection that is exact to tau_W within tau_W of it, for either of two neighbours. Hence the
+    Euclidean sensitivity gain * (weight_i * s + 2 tau) + 2 tau_W (spec 3.2, 4.1, AUDIT B1). In the 1-norm it is the
+    same with s in that norm for gradient steps over a product of intervals, where each coordinate moves by itself;
+    elsewhere sqrt(D) times the Euclidean one (AUDIT B4). One event of the mechanism per step.
+
+    `may_leave` says that noisy results may leave the set, as in 001. `unit_gain` scales the noise as if a step's result
+    moved as far as its gradient: safe and far too loud, to see what 001 compares with (AUDIT B4).
     """
 
+    may_leave: bool = False
+    unit_gain: bool = False
+
     name = "output"
-    about = "noise on the answer; pays for the solver's tolerance"
+    about = "noise on the result of every step; pays for the solver's tolerance"
 
     def check(self, setting: Setting, solver: Solver) -> None:
         super().check(setting, solver)
-        if not isinstance(setting.problem.domain, Whole):
+        if not (self.may_leave or isinstance(setting.problem.domain, Whole)):
             raise InputError(
                 f"perturbation 'output' adds its noise last and would leave the set {setting.problem.domain.name!r}; "
-                f"use a recipe that perturbs the gradient, such as 'dp-admm', or the set 'whole'."
+                f"use a recipe that perturbs the gradient, such as 'dp-admm' or 'obj-g', or the set 'whole'."
             )
 
-    def sensitivity(self, setting: Setting, solver: Solver, kappa: FloatArray, eta: FloatArray) -> FloatArray:
-        """How far one record can move the answer; (n,)."""
-        return solver.gain(setting, kappa, eta) * (setting.gradient_sensitivity + 2.0 * solver.tolerance)
+    def sensitivity(
+        self, setting: Setting, solver: Solver, kappa: FloatArray, eta: FloatArray, norm: int = 2
+    ) -> FloatArray:
+        """How far one record can move a step's result; (n,)."""
+        gain, domain = solver.gain(setting, kappa, eta), setting.problem.domain
+        if self.unit_gain:
+            gain = np.maximum(gain, 1.0)
+        if norm == 1 and solver.first_order and domain.separable:
+            return gain * setting.gradient_sensitivity(1)
+        euclidean = gain * (setting.gradient_sensitivity() + 2.0 * solver.tolerance) + 2.0 * domain.tolerance
+        return euclidean * np.sqrt(setting.dimension) if norm == 1 else euclidean
 
     def release(self, task: Task) -> tuple[Release, Memory]:
-        answer, memory = task.solve()
-        sensitivity = self.sensitivity(task.setting, task.solver, task.subproblem.kappa[:, 0], task.eta[:, 0])
-        value = task.noisy(task.noise.mechanism, answer, sensitivity, "output")
-        return Release(value, task.noise.events), task.solver.released(memory, value)
+        mechanism, kappa, eta = task.noise.mechanism, task.subproblem.kappa[:, 0], task.eta[:, 0]
+        sensitivity = self.sensitivity(task.setting, task.solver, kappa, eta, mechanism.norm)
+        answer, memory = task.solve(emit=task.noisy(mechanism, sensitivity, "output"))
+        return Release(answer, task.noise.events), memory

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
-
-import numpy as np
 
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.problems.shards import FloatArray
 
 Oracle = Callable[[FloatArray], FloatArray]
+"""The gradient of the loss at a point; exact, or with noise on it."""
+
+Emit = Callable[[FloatArray], FloatArray]
+"""What becomes of a step's result before anything else is done with it: itself, or itself with noise on it."""
+
+
+def as_it_is(value: FloatArray) -> FloatArray:
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +35,8 @@ class Solver(ABC):
 
     A solver that is `first_order` reaches the records through the oracle it is given and through nothing else: with a
     noisy oracle all it computes is post-processing. Any other solver sees the records themselves, and only a
-    perturbation of its output or of its objective makes its answer a release.
+    perturbation of its output or of its objective makes its answer a release. Every solver asks its oracle, and passes
+    its results through `emit`, at most `steps` times a round; that is how often a round is paid for.
     """
 
     name: ClassVar[str]
@@ -37,23 +44,23 @@ class Solver(ABC):
     first_order: ClassVar[bool]
     tolerance: float = 0.0  # the answer's gradient is no longer than this; privacy lemmas pay for it
 
+    @property
+    def steps(self) -> int:
+        return 1
+
     def check(self, setting: Setting) -> None:
         """Raises an `InputError` that says what this solver needs and the problem lacks."""
 
-    def start(self, agents: int, dimension: int) -> Memory:
-        """Where round one begins: zeros, independent of data."""
-        return Memory(np.zeros((agents, dimension)))
+    def start(self, point: FloatArray) -> Memory:
+        """Where round one begins: a public point of the set."""
+        return Memory(point)
 
     @abstractmethod
     def solve(
-        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray
+        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray, emit: Emit = as_it_is
     ) -> tuple[FloatArray, Memory]:
-        """The answers, and what to remember. `oracle` gives the gradient of the loss, `eta` is (n, 1)."""
+        """The answers, made of what `emit` gave back, and what to remember; `eta` is (n, 1)."""
 
     @abstractmethod
     def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
         """How far an answer moves at most per unit of change in its agent's gradient; (n,)."""
-
-    def released(self, memory: Memory, value: FloatArray) -> Memory:
-        """What to remember once `value` has been released in place of the answer."""
-        return replace(memory, point=value)

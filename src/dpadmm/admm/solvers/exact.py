@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Memory, Oracle, Solver
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
 from dpadmm.admm.solvers.newton import newton
 from dpadmm.admm.solvers.proximal import proximal
 from dpadmm.admm.subproblem import Subproblem
@@ -39,28 +37,32 @@ class Exact(Solver):
 
     def check(self, setting: Setting) -> None:
         problem = setting.problem
+        if setting.precision != "float64":
+            raise InputError(
+                f"solver 'exact' cannot reach its tolerance on {setting.precision} records; keep them in float64, or "
+                f"use a recipe of gradient steps such as 'dp-admm' or 'obj-g'."
+            )
         if not problem.loss.convex:
             raise InputError(f"solver 'exact' needs a convex loss, {problem.loss.name!r} is not; use 'dp-admm'.")
         if not problem.domain.separable:
             raise InputError(
-                f"solver 'exact' cannot handle the set {problem.domain.name!r}; it handles 'whole' and 'box'."
+                f"solver 'exact' cannot handle the set {problem.domain.name!r}, only 'whole', 'box' and 'range'; "
+                f"recipes of gradient steps, such as 'dp-admm' and 'obj-g', handle all."
             )
         if setting.smoothness is None and problem.loss.curvature_bound(setting.norm_bound) is None:
             raise InputError(
                 f"solver 'exact' needs a loss without kinks, {problem.loss.name!r} has one; use 'dp-admm'."
             )
 
-    def start(self, agents: int, dimension: int) -> Memory:
-        return Memory(np.zeros((agents, dimension)))
-
     def solve(
-        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray
+        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray, emit: Emit = as_it_is
     ) -> tuple[FloatArray, Memory]:
+        """The next round starts from the private minimiser; where it ends does not depend on where it starts."""
         if self.by_newton(subproblem):
             answer, inverse = newton(subproblem, memory.point, memory.private.get("inverse"), self.tolerance)
-            return answer, replace(memory, point=answer, private={"inverse": inverse})
+            return emit(answer), replace(memory, point=answer, private={"inverse": inverse})
         answer = proximal(subproblem, memory.point, self.tolerance)
-        return answer, replace(memory, point=answer)
+        return emit(answer), replace(memory, point=answer)
 
     @staticmethod
     def by_newton(subproblem: Subproblem) -> bool:
@@ -72,7 +74,3 @@ class Exact(Solver):
     def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
         """The objective is (kappa + mu_r)-strongly convex (spec 3.2; smoothness is not needed)."""
         return 1.0 / (kappa + setting.problem.strong_convexity)
-
-    def released(self, memory: Memory, value: FloatArray) -> Memory:
-        """The next round starts from the private minimiser; where it ends does not depend on where it starts."""
-        return memory

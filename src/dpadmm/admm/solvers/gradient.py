@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Memory, Oracle, Solver
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.problems.shards import FloatArray
 
@@ -21,9 +21,9 @@ class GradientAnswer(Solver):
     first_order = True
 
     def solve(
-        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray
+        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray, emit: Emit = as_it_is
     ) -> tuple[FloatArray, Memory]:
-        return oracle(subproblem.centre), memory
+        return emit(oracle(subproblem.centre)), memory
 
     def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
         return np.ones_like(kappa)

@@ -1,34 +1,62 @@
-"""One gradient step with prox weight 1/eta: DP-ADMM (000 Alg. 3, eq. 10) and, with E of them, Ryu & Kim's method."""
+"""Gradient steps with prox weight 1/eta: one of them is DP-ADMM's (000 Alg. 3, eq. 10), E of them Ryu & Kim's (001)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Memory, Oracle, Solver
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
 from dpadmm.admm.subproblem import Subproblem
+from dpadmm.errors import InputError
 from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)
-class Linearised(Solver):
-    """x = Π_W[ (u/eta + kappa centre - tilt - f'(u)) / (1/eta + kappa) ], u the previous release.
+class LocalUpdates(Solver):
+    """E times u <- Π_W[ (u/eta + kappa centre - tilt - f'(u)) / (1/eta + kappa) ]; the answer is the mean of the E.
 
-    The quadratic is isotropic, so projecting its minimiser *is* minimising over W (AUDIT B3).
+    The quadratic is isotropic, so projecting its minimiser *is* minimising over W (AUDIT B3). The last u, not the mean,
+    is where the next round goes on (spec 4.1 step 3).
     """
+
+    updates: int = 1
+
+    name = "local-updates"
+    about = "gradient steps with prox weight 1/eta, several a round; their mean is the answer"
+    first_order = True
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.updates, int) and self.updates >= 1):
+            raise InputError(f"solver {self.name!r}: {self.updates!r} updates; a round needs at least one.")
+
+    @property
+    def steps(self) -> int:
+        return self.updates
+
+    def solve(
+        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray, emit: Emit = as_it_is
+    ) -> tuple[FloatArray, Memory]:
+        point, total = memory.point, np.zeros_like(memory.point)
+        pull = subproblem.kappa * subproblem.centre - subproblem.tilt
+        weight = 1.0 / eta + subproblem.kappa
+        for _ in range(self.updates):
+            slope = oracle(point) + subproblem.penalty_gradient(point)
+            point = emit(subproblem.problem.domain.project((point / eta + pull - slope) / weight))
+            total = total + point
+        return (point if self.updates == 1 else total / self.updates), Memory(point)
+
+    def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
+        """Of one step; projecting moves no two points farther apart."""
+        return 1.0 / (kappa + 1.0 / eta)
+
+
+@dataclass(frozen=True)
+class Linearised(LocalUpdates):
+    """One step a round."""
+
+    updates: int = field(default=1, init=False)
 
     name = "linearised"
     about = "one gradient step with prox weight 1/eta"
-    first_order = True
-
-    def solve(
-        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray
-    ) -> tuple[FloatArray, Memory]:
-        point = memory.point
-        slope = oracle(point) + subproblem.penalty_gradient(point)
-        pull = point / eta + subproblem.kappa * subproblem.centre - subproblem.tilt
-        answer = subproblem.problem.domain.project((pull - slope) / (1.0 / eta + subproblem.kappa))
-        return answer, Memory(answer)
-
-    def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
-        return 1.0 / (kappa + 1.0 / eta)

@@ -35,7 +35,9 @@ def proximal(subproblem: Subproblem, start: FloatArray, tolerance: float) -> Flo
         point, bound = ahead[active], smoothness[active]
         slope = part.smooth_gradient(point)
         after = problem.penalty.prox(point - slope / bound, problem.strength / bound)
-        after = problem.domain.project(after)  # separable: clipping a coordinate's prox is the prox over the interval
+        after = part.problem.domain.project(
+            after
+        )  # separable: clipping a coordinate's prox is the prox over the interval
         residual = part.smooth_gradient(after) - slope + bound * (point - after)
         length[active] = np.linalg.norm(residual, axis=1)
         ahead[active] = after + momentum[active] * (after - x[active])

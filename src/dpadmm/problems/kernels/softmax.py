@@ -9,6 +9,10 @@ from numba import prange
 
 from dpadmm.problems.compiled import compiled
 
+# Rows whose gradients one matrix product adds up. In float32 that product may lose BLOCK units of the last place of all
+# it adds, which privacy pays for (`Softmax.summation_error`); blocks are then added in float64.
+BLOCK = 64
+
 
 @compiled()
 def _normalise(scores: Any) -> Any:
@@ -18,10 +22,11 @@ def _normalise(scores: Any) -> Any:
         top = scores[r].max()
         total = 0.0
         for k in range(scores.shape[1]):
-            total += np.exp(scores[r, k] - top)
+            scores[r, k] = np.exp(scores[r, k] - top)
+            total += scores[r, k]
         partition[r] = top + np.log(total)
         for k in range(scores.shape[1]):
-            scores[r, k] = np.exp(scores[r, k] - partition[r])
+            scores[r, k] /= total
     return partition
 
 
@@ -49,13 +54,18 @@ def gradient(
     """out[c] = weight * sum over the rows of chunk c of row (probabilities - one_hot)ᵀ, flat."""
     for c in prange(starts.size):
         agent = agents[c]
-        rows = features[starts[c] : stops[c]]
-        scores = np.dot(rows, x[agent].reshape(rows.shape[1], classes))
-        _normalise(scores)
-        for r in range(scores.shape[0]):
-            scores[r, targets[starts[c] + r]] -= 1.0
-        scores *= weights[agent]
-        out[c] = np.dot(rows.T, scores).reshape(-1)
+        model = x[agent].reshape(features.shape[1], classes)
+        total = np.zeros((classes, features.shape[1]), dtype=out.dtype)
+        for start in range(starts[c], stops[c], BLOCK):
+            rows = features[start : min(start + BLOCK, stops[c])]
+            scores = np.dot(rows, model)
+            _normalise(scores)
+            for r in range(scores.shape[0]):
+                scores[r, targets[start + r]] -= 1.0
+            total += np.dot(np.ascontiguousarray(scores.T), rows)
+        for k in range(classes):
+            for j in range(features.shape[1]):
+                out[c, j * classes + k] = weights[agent] * total[k, j]
 
 
 @compiled(parallel=True)
@@ -78,7 +88,7 @@ def sparse_gradient(
         model = x[agent].reshape(x.shape[1] // classes, classes)
         scores = _sparse_scores(data, indices, indptr, starts[c], stops[c], model)
         _normalise(scores)
-        total = np.zeros_like(model)
+        total = np.zeros(model.shape, dtype=out.dtype)
         for r in range(scores.shape[0]):
             scores[r, targets[starts[c] + r]] -= 1.0
             for k in range(indptr[starts[c] + r], indptr[starts[c] + r + 1]):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import CHUNK, FloatArray, IntArray, Shards
 
 
 class Loss(ABC):
@@ -34,17 +34,25 @@ class Loss(ABC):
         """Targets as the kernels want them; an `InputError` for what is not a target of this loss."""
 
     @abstractmethod
-    def gradient_bound(self, norm_bound: float) -> float:
-        """G: no record's gradient is longer."""
+    def gradient_bound(self, row_bound: float, norm: int = 2) -> float:
+        """G: no record's gradient is longer, in the norm (1 or 2) in which rows are bounded by `row_bound`."""
 
     @abstractmethod
     def curvature_bound(self, norm_bound: float) -> float | None:
         """No record's Hessian has a larger norm; None for a loss that has kinks."""
 
-    def sensitivity(self, norm_bound: float, relation: Relation) -> float:
+    def sensitivity(self, row_bound: float, relation: Relation, norm: int = 2) -> float:
         """How far one record can move the *sum* of gradients: 2G when it is replaced, G when its loss is zeroed."""
-        bound = self.gradient_bound(norm_bound)
+        bound = self.gradient_bound(row_bound, norm)
         return 2.0 * bound if relation is Relation.REPLACE else bound
+
+    def summation_error(self, counts: IntArray, precision: str) -> FloatArray:
+        """What rounding can add to an agent's sum of gradients, relative to the sum of their lengths; (n,).
+
+        A sum of k terms, in any order, loses at most k u times the sum of their magnitudes. Chunks are summed in
+        float64 whatever the records are kept in, and then added up.
+        """
+        return (CHUNK + counts / CHUNK + 16.0) * 2.0**-53
 
     @abstractmethod
     def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:

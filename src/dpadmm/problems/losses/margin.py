@@ -25,8 +25,8 @@ class MarginLoss(Loss):
     def tag(self) -> NamedTuple:
         """The value whose type selects phi, phi' and phi'' in compiled code."""
 
-    def gradient_bound(self, norm_bound: float) -> float:
-        return self.slope_bound * norm_bound
+    def gradient_bound(self, row_bound: float, norm: int = 2) -> float:
+        return self.slope_bound * row_bound
 
     def curvature_bound(self, norm_bound: float) -> float | None:
         return self.bend_bound * norm_bound**2

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpadmm.errors import InputError
 from dpadmm.problems.kernels import softmax as kernels
 from dpadmm.problems.losses.base import Loss, class_numbers
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import FloatArray, IntArray, Shards
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,13 @@ class Softmax(Loss):
     def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:
         return class_numbers(self.name, targets, classes)
 
-    def gradient_bound(self, norm_bound: float) -> float:
-        return math.sqrt(2.0) * norm_bound
+    def gradient_bound(self, row_bound: float, norm: int = 2) -> float:
+        return (2.0 if norm == 1 else math.sqrt(2.0)) * row_bound
+
+    def summation_error(self, counts: IntArray, precision: str) -> FloatArray:
+        """In float32 the rows of a block are added by a matrix product in float32, the blocks in float64."""
+        exact = super().summation_error(counts, precision)
+        return exact if precision == "float64" else exact + (kernels.BLOCK + 16.0) * 2.0**-24
 
     def curvature_bound(self, norm_bound: float) -> float:
         return norm_bound**2 / 2.0

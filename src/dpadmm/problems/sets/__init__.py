@@ -1,11 +1,46 @@
-"""Constraint sets. Adding one: a file, and a line here."""
+"""Constraint sets. Adding one: a file, and a line here.
+
+A set of `SETS` can be made from the numbers after its name (`box:0.1`), one of `WRITTEN` needs more than numbers;
+`dpadmm.problems.sets.text` reads both.
+"""
 
 from __future__ import annotations
 
+from dpadmm.problems.sets.affine import Affine
+from dpadmm.problems.sets.ball import Ball
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.box import Box
+from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.each import Each
+from dpadmm.problems.sets.intersection import Intersection
+from dpadmm.problems.sets.polyhedron import Polyhedron
+from dpadmm.problems.sets.programme import ConeProgramme
+from dpadmm.problems.sets.range import Range
+from dpadmm.problems.sets.simplex import Simplex
 from dpadmm.problems.sets.whole import Whole
 
-SETS: dict[str, type[ConvexSet]] = {"whole": Whole, "box": Box}
+SETS: dict[str, type[ConvexSet]] = {"whole": Whole, "box": Box, "range": Range, "ball": Ball, "simplex": Simplex}
+WRITTEN: dict[str, type[ConvexSet]] = {
+    "affine": Affine,
+    "polyhedron": Polyhedron,
+    "cone": ConeProgramme,
+    "intersection": Intersection,
+    "each": Each,
+}
 
-__all__ = ["SETS", "Box", "ConvexSet", "Whole"]
+__all__ = [
+    "SETS",
+    "WRITTEN",
+    "Affine",
+    "Ball",
+    "Box",
+    "Cone",
+    "ConeProgramme",
+    "ConvexSet",
+    "Each",
+    "Intersection",
+    "Polyhedron",
+    "Range",
+    "Simplex",
+    "Whole",
+]

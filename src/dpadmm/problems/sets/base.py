@@ -7,15 +7,20 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from dpadmm.problems.sets.cone import Cone
 from dpadmm.problems.shards import FloatArray
 
 
 class ConvexSet(ABC):
-    """A closed convex set of models; models are the rows of x."""
+    """A closed convex set of models; models are the rows of x, one per agent of a batch."""
 
     name: ClassVar[str]
     about: ClassVar[str]
-    separable: ClassVar[bool]  # a product of intervals: its projection commutes with separable proximal maps
+    separable: bool = False  # a product of intervals: its projection commutes with separable proximal maps
+    tolerance: float = 0.0  # a projection lies within this distance of the exact one; 0 where there is a formula
+
+    def check(self, dimension: int) -> None:
+        """Raises an `InputError` where the set is empty, or not one of models with this many coefficients."""
 
     @abstractmethod
     def project(self, x: FloatArray) -> FloatArray:
@@ -27,4 +32,16 @@ class ConvexSet(ABC):
 
     @abstractmethod
     def diameter(self, dimension: int) -> float:
-        """The largest distance between two of its points."""
+        """No two of its points are farther apart; infinite for an unbounded set."""
+
+    @abstractmethod
+    def cone(self, dimension: int) -> Cone:
+        """The same set as linear images in cones, for a conic solver."""
+
+    def take(self, agents: Any) -> ConvexSet:
+        """The sets of these agents, where each has its own."""
+        return self
+
+    def shared(self) -> ConvexSet:
+        """Where a model of all agents must lie: the intersection, where each has its own set."""
+        return self

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.problems.sets.base import ConvexSet
+from dpadmm.problems.sets.cone import Cone, everything
 from dpadmm.problems.shards import FloatArray
 
 
@@ -27,3 +28,6 @@ class Whole(ConvexSet):
 
     def diameter(self, dimension: int) -> float:
         return math.inf
+
+    def cone(self, dimension: int) -> Cone:
+        return everything(dimension)

@@ -1,0 +1,35 @@
+"""Step sizes. Adding a rule: a class in one of the files, and a line here."""
+
+from __future__ import annotations
+
+from dpadmm.admm.schedules.base import Schedule
+from dpadmm.admm.schedules.huang import Constant, Constant3, Constant4, Theorem, Theorem3, Theorem4
+from dpadmm.admm.schedules.plain import Fixed, InverseRoot
+from dpadmm.admm.schedules.ryu_kim import Free53, RyuKim, Theorem53, Theorem54, Theorem55
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    rule.name: rule
+    for rule in (
+        *(Theorem, Constant, Theorem3, Theorem4, Constant3, Constant4),
+        *(RyuKim, Theorem53, Free53, Theorem54, Theorem55),
+        *(InverseRoot, Fixed),
+    )
+}
+
+__all__ = [
+    "SCHEDULES",
+    "Constant",
+    "Constant3",
+    "Constant4",
+    "Fixed",
+    "Free53",
+    "InverseRoot",
+    "RyuKim",
+    "Schedule",
+    "Theorem",
+    "Theorem3",
+    "Theorem4",
+    "Theorem53",
+    "Theorem54",
+    "Theorem55",
+]

@@ -1,0 +1,72 @@
+"""A Euclidean ball."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, eye_array, vstack
+
+from dpadmm.errors import InputError
+from dpadmm.problems.sets.base import ConvexSet
+from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.values import expect, number, table
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True)
+class Ball(ConvexSet):
+    """Around the origin, or around `centre`: one number for each coefficient."""
+
+    radius: float = 1.0
+    centre: Sequence[float] | FloatArray | None = None
+
+    name = "ball"
+    about = "models of length at most radius (default 1)"
+
+    def __post_init__(self) -> None:
+        radius = number(self.radius, "set 'ball': radius")
+        if not radius > 0.0:
+            raise InputError(f"set 'ball': radius {radius!r} must be a positive number.")
+        object.__setattr__(self, "radius", radius)
+        if self.centre is not None:
+            object.__setattr__(self, "centre", tuple(table(self.centre, "set 'ball': centre", 1).tolist()))
+
+    def check(self, dimension: int) -> None:
+        if self.centre is not None:
+            expect(self.name, len(self.centre), dimension)
+
+    def project(self, x: FloatArray) -> FloatArray:
+        out = np.array(x, dtype=np.float64).reshape(-1, x.shape[-1])
+        away, length = self._away(out)
+        outside, deeper = length > self.radius, 0.0
+        while outside.any():
+            factor = (1.0 - deeper) * self.radius / length[outside]
+            out[outside] = self._middle + factor[:, None] * away[outside]
+            # Rounding may have left a point the last place outside.
+            outside, deeper = self._away(out)[1] > self.radius, max(2.0 * deeper, float(np.finfo(np.float64).eps))
+        return out.reshape(x.shape)
+
+    def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
+        return self._away(x)[1] <= self.radius + tolerance
+
+    def diameter(self, dimension: int) -> float:
+        return 2.0 * self.radius if dimension else 0.0
+
+    def cone(self, dimension: int) -> Cone:
+        rows = csc_array(vstack([csc_array((1, dimension)), -eye_array(dimension)], format="csc"))
+        return Cone(rows, np.append(self.radius, np.broadcast_to(-self._middle, dimension)), 0, 0, (dimension + 1,))
+
+    @property
+    def _middle(self) -> FloatArray:
+        return np.asarray(0.0 if self.centre is None else self.centre, dtype=np.float64)
+
+    def _away(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The way from the centre and its length. The largest entry is taken out, so that no square overflows."""
+        away = np.ascontiguousarray(x, dtype=np.float64) - self._middle
+        size = np.abs(away).max(axis=-1, initial=0.0)
+        part = away / np.where(size > 0.0, size, 1.0)[..., None]
+        return away, size * np.sqrt((part * part).sum(axis=-1))

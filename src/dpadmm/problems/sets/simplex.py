@@ -1,0 +1,63 @@
+"""Shares of a total: no coefficient below zero, and their sum fixed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, eye_array, vstack
+
+from dpadmm.errors import InputError
+from dpadmm.problems.sets.base import ConvexSet
+from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.equations import ROUNDING
+from dpadmm.problems.sets.values import number
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True)
+class Simplex(ConvexSet):
+    total: float = 1.0
+
+    name = "simplex"
+    about = "no coefficient below 0, and their sum is total (default 1)"
+
+    def __post_init__(self) -> None:
+        total = number(self.total, "set 'simplex': total")
+        if not total > 0.0:
+            raise InputError(f"set 'simplex': total {total!r} must be a positive number.")
+        object.__setattr__(self, "total", total)
+
+    def check(self, dimension: int) -> None:
+        if dimension < 1:
+            raise InputError("set 'simplex' is empty: a model without coefficients has no sum.")
+
+    def project(self, x: FloatArray) -> FloatArray:
+        """Subtracts the same number from all coefficients and cuts off below zero (Held, Wolfe and Crowder, 1974)."""
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        # From the largest coefficient, and no farther than the total: what is kept is then as precise as the total.
+        depth = np.maximum(x - x.max(axis=-1, keepdims=True), -self.total)
+        falling = -np.sort(-depth, axis=-1)
+        excess = np.cumsum(falling, axis=-1) - self.total
+        count = np.arange(1, x.shape[-1] + 1)
+        kept = (falling * count > excess).sum(axis=-1, keepdims=True)
+        out = np.maximum(depth - np.take_along_axis(excess, kept - 1, axis=-1) / kept, 0.0)
+        for _ in range(2):  # what the running sum has lost
+            error = out.sum(axis=-1, keepdims=True) - self.total
+            out = np.where(out > 0.0, np.maximum(out - error / (out > 0.0).sum(axis=-1, keepdims=True), 0.0), 0.0)
+        return np.where(self.contains(x, 0.0)[..., None], x, out)
+
+    def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
+        """The sum is right to rounding at best."""
+        off = np.abs(np.ascontiguousarray(x).sum(axis=-1) - self.total) / math.sqrt(x.shape[-1])
+        return (off <= tolerance + ROUNDING * self.total / math.sqrt(x.shape[-1])) & (x >= -tolerance).all(axis=-1)
+
+    def diameter(self, dimension: int) -> float:
+        return math.sqrt(2.0) * self.total if dimension > 1 else 0.0
+
+    def cone(self, dimension: int) -> Cone:
+        rows = csc_array(vstack([csc_array(np.ones((1, dimension))), -eye_array(dimension)], format="csc"))
+        return Cone(rows, np.append(self.total, np.zeros(dimension)), 1, dimension)
