@@ -59,6 +59,10 @@ class Case:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.maximum(lengths, 1e-9) * rng.uniform(0.0, self.bound, (count, 1))
 
+    def level(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """Rows on the bound whose numbers are all of one size: the longest there are in the 1-norm."""
+        return rng.choice([-1.0, 1.0], (count, self.width)) * (self.bound / np.sqrt(self.width))
+
     def models(self, rng: np.random.Generator, count: int, scale: Any = 1.0) -> FloatArray:
         return rng.normal(size=(count, self.dimension)) * scale
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,64 @@ def test_an_adversarial_neighbour_reaches_the_sensitivity(
     moved = np.linalg.norm(case.loss.gradient(shards, x, weight) - case.loss.gradient(neighbour, x, weight))
     limit = 0.37 * case.loss.sensitivity(case.bound, relation)
     assert 0.97 * limit <= moved <= limit * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_no_neighbour_moves_the_gradient_by_more_than_the_sensitivity_in_the_1_norm(
+    case: Any, rng: np.random.Generator, relation: Relation
+) -> None:
+    """Rows are bounded in the 2-norm, so in the 1-norm by sqrt(width) times that."""
+    count = 1000
+    old, new = ((case.rows(rng, count), case.targets(rng, count)) for _ in range(2))
+    old[0][::2] = case.level(rng, count // 2)  # the longest there are in the 1-norm
+    shards, neighbour = neighbours(case, rng, old, new if relation is Relation.REPLACE else None)
+    x = case.models(rng, count, 10.0 ** rng.uniform(-2.0, 3.0, (count, 1)))
+    weights = rng.uniform(0.01, 3.0, count)
+    moved = np.abs(case.loss.gradient(shards, x, weights) - case.loss.gradient(neighbour, x, weights)).sum(axis=1)
+    row_bound = case.bound * math.sqrt(case.width)
+    assert (moved <= weights * case.loss.sensitivity(row_bound, relation, norm=1) * (1.0 + 1e-9)).all()
+    # The 2-norm's number would not do: this is what the square root is for.
+    assert (moved > weights * case.loss.sensitivity(case.bound, relation, norm=2) * (1.0 + 1e-9)).any()
+
+
+@pytest.mark.parametrize("width", [4, 64])
+@pytest.mark.parametrize("relation", Relation)
+def test_an_adversarial_neighbour_comes_close_to_the_sensitivity_in_the_1_norm(
+    case: Any, rng: np.random.Generator, relation: Relation, width: int
+) -> None:
+    """Rows of numbers of one size. Blanking one reaches the bound; two that a model sees alike through their last
+    number can differ in all the others, so replacing reaches all but one part in `width` of it.
+    """
+    case = replace(case, width=width)
+    row = np.full(width, case.bound / math.sqrt(width))
+    turned = np.append(-row[:-1], row[-1])
+    rows, targets = crossed(np.stack([row, turned]), case.every_target())
+    outputs = case.loss.outputs(case.classes)
+    mixes = [np.array(mix) for mix in itertools.product((-1.0, 0.0, 1.0), repeat=outputs) if any(mix)]
+    models = np.stack([np.outer(1000.0 * np.eye(width)[-1], mix).ravel() for mix in mixes])
+    gradients = at_each(case.loss.gradient, case.shards(rows, targets), models)
+    if relation is Relation.REPLACE:
+        reached, share = max(cdist(one, one, "cityblock").max() for one in gradients), 1.0 - 1.0 / width
+    else:
+        reached, share = np.abs(gradients).sum(axis=2).max(), 1.0
+    limit = case.loss.sensitivity(case.bound * math.sqrt(width), relation, norm=1)
+    assert 0.999 * share * limit <= reached <= limit * ROUNDING
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_a_replaced_record_counts_twice_in_either_norm(case: Any, norm: int) -> None:
+    blanked = case.loss.sensitivity(1.7, Relation.ZERO_OUT, norm)
+    assert blanked == case.loss.gradient_bound(1.7, norm) > 0.0
+    assert case.loss.sensitivity(1.7, Relation.REPLACE, norm) == 2.0 * blanked
+    assert case.loss.sensitivity(3.4, Relation.ZERO_OUT, norm) == pytest.approx(2.0 * blanked)
+
+
+def test_the_2_norm_is_the_one_meant_where_none_is_named(case: Any) -> None:
+    for relation in Relation:
+        assert case.loss.sensitivity(1.7, relation) == case.loss.sensitivity(1.7, relation, 2)
+    # Of p - e_b the 2-norm is below sqrt(2) and the 1-norm below 2; a margin's slope is one number.
+    ratio = case.loss.gradient_bound(1.7, 1) / case.loss.gradient_bound(1.7)
+    assert ratio == pytest.approx(math.sqrt(2.0) if isinstance(case.loss, Softmax) else 1.0)
 
 
 def test_softmax_probabilities_keep_the_bounds_its_constants_rest_on(rng: np.random.Generator) -> None:

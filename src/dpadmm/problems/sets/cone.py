@@ -56,3 +56,11 @@ def stack(cones: Sequence[Cone]) -> tuple[Cone, IntArray]:
         tuple(size for cone in cones for size in cone.second_order),
     )
     return together, source[order]
+
+
+def distinct(rows: FloatArray, limits: FloatArray, start: int, stop: int) -> IntArray:
+    """The rows from `start` on, less inequalities (those before `stop`) that repeat another with a limit no tighter."""
+    order = np.lexsort([limits[start:stop], *rows[start:stop].T]) + start
+    repeats = (rows[order[1:]] == rows[order[:-1]]).all(axis=1)
+    kept = order[np.concatenate([[True][: order.size], ~repeats])] if order.size else order
+    return np.concatenate([np.sort(kept), np.arange(stop, limits.size)]).astype(np.intp)

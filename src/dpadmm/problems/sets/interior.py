@@ -17,15 +17,17 @@ from dpadmm.problems.shards import FloatArray
 
 EMPTY = 1e-11  # less room than this is none, and conditions that are missed by less are kept
 CONCERNED = 1e-6  # a row takes part in a contradiction if its multiplier is this much of the largest
+IMPLIED = 1e-3  # and is surely without slack if it is this much: slacks are known to EMPTY over the multiplier
 
 
 class Inspection(NamedTuple):
-    """A point, by how much it keeps every inequality (at most 1; below 0 if no point does), and the rows that leave no
-    more room."""
+    """A point, by how much it keeps every inequality (at most 1; below 0 if no point does), the rows that leave no more
+    room, and those of them that surely do not."""
 
     centre: FloatArray
     margin: float
     conflict: NDArray[Any]
+    implied: NDArray[Any]
 
     @property
     def empty(self) -> bool:
@@ -74,17 +76,17 @@ def inspect(cone: Cone, name: str) -> Inspection:
     nothing = csc_matrix((cone.dimension + 1, cone.dimension + 1))
     answer = clarabel.DefaultSolver(nothing, goal, rows, limits, kinds(slacks), settings(1e-12)).solve()
     centre, multipliers = np.asarray(answer.x)[:-1], np.abs(np.delete(np.asarray(answer.z), at))
-    conflict = multipliers > CONCERNED * multipliers.max(initial=0.0)
+    conflict, implied = (multipliers > part * multipliers.max(initial=0.0) for part in (CONCERNED, IMPLIED))
     if str(answer.status) == "PrimalInfeasible":
-        return Inspection(np.zeros(cone.dimension), -math.inf, conflict)
+        return Inspection(np.zeros(cone.dimension), -math.inf, conflict, implied)
     # Slacks prove that a set has points, and multipliers that it has none, with whatever status the solver gave up.
     none = EMPTY * max(1.0, float(np.abs(cone.limits).max(initial=0.0)))
     s = cone.limits - cone.rows @ centre
     margin, highest = min(1.0, -own.violation(s)), -float(answer.obj_val_dual)
     if np.isfinite(centre).all() and margin >= -none and np.abs(s[: cone.zero]).max(initial=0.0) <= none:
-        return Inspection(centre, max(margin, 0.0), conflict)
+        return Inspection(centre, max(margin, 0.0), conflict, implied)
     if highest < -none:
-        return Inspection(centre, highest, conflict)
+        return Inspection(centre, highest, conflict, implied)
     raise InputError(
         f"set {name!r}: it cannot be told whether it has points ({answer.status}); leave more room between its "
         "conditions, or write it with numbers of similar size."
@@ -100,7 +102,7 @@ def explicit(cone: Cone, name: str) -> tuple[Cone, Inspection]:
     seen = inspect(cone, name)
     while not seen.empty and seen.margin <= EMPTY:
         linear = slice(cone.zero, cone.zero + cone.nonnegative)
-        tight = np.flatnonzero(seen.conflict[linear]) + cone.zero
+        tight = np.flatnonzero(seen.implied[linear]) + cone.zero
         if not tight.size:
             break
         order = np.concatenate(

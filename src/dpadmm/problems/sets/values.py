@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from dataclasses import fields
 from functools import cached_property
@@ -84,5 +83,4 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Cone):
         rest = (value.zero, value.nonnegative, value.second_order)
         return (_plain(value.rows.toarray()), _plain(value.limits), *rest)
-    assert not isinstance(value, float) or not math.isnan(value)
     return value
