@@ -1,0 +1,1 @@
+"""Problems that are not records over owners, built from the same parts."""

@@ -1,0 +1,200 @@
+"""Where a zone's noise enters, with the lemma that follows from the place. Only here is a zone's release made.
+
+Each algorithm is a `Protection`; it sees the loads, and what it hands on (noisy loads, noisy gradients, noisy results)
+is all that the rest of the rounds is computed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from dpadmm.applications.power_flow.certified import nearest_certified
+from dpadmm.applications.power_flow.programme import Programme
+from dpadmm.applications.power_flow.sensitivity import Adjacency
+from dpadmm.applications.power_flow.zones import Zone
+from dpadmm.privacy.events import DpEvent, NonPrivateDpEvent, NoOpDpEvent
+from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
+from dpadmm.privacy.randomness import WordArray
+from dpadmm.problems.shards import FloatArray
+
+Words = Callable[[str, int], WordArray]
+
+# Of a projection whose result is perturbed afterwards, in the metric of the step: relative to how far the step can lead
+# without the loads, which is public.
+SOLVER_ERROR = 3e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One update before its projection."""
+
+    zone: Zone
+    point: FloatArray  # where it leads, without the set
+    weights: FloatArray  # its metric
+    reach: float  # how far it can lead from the start without the loads, in that metric: public
+
+    @property
+    def error(self) -> float:
+        """What a certified projection must reach."""
+        return SOLVER_ERROR * max(10.0, self.reach)
+
+
+@dataclass(frozen=True)
+class Protection:
+    """No noise at all. `multiplier` is the noise over the sensitivity that the algorithm takes to be true."""
+
+    multiplier: float = 0.0
+    adjacency: Adjacency = field(default_factory=Adjacency)
+    papers: bool = False  # scale the noise by the paper's sensitivities, and account by the true ones
+
+    name: ClassVar[str] = "none"
+    mechanism: ClassVar[str | None] = None
+    linearised: ClassVar[bool] = False  # one gradient step per update, or exact minimisation
+
+    def loads(self, zone: Zone, words: Words) -> tuple[FloatArray, tuple[DpEvent, ...]]:
+        """The loads to compute with, before round one, and what that costs."""
+        return zone.relaxation.loads, () if self.mechanism else (NonPrivateDpEvent(),)
+
+    def gradient(self, zone: Zone, exact: FloatArray, words: Words) -> FloatArray:
+        """The gradient to step along."""
+        return exact
+
+    def result(self, step: Step, programme: Programme, words: Words) -> FloatArray:
+        """The step's result: the nearest point of the zone's set to `step.point`, in the metric diag(weights)."""
+        return programme.nearest(step.point, step.weights)
+
+    def event(self, step: Step) -> DpEvent:
+        """What one update costs."""
+        return NoOpDpEvent()
+
+    def _noise(self, scale: float, size: int, words: Words, purpose: str) -> FloatArray:
+        if scale == 0.0:
+            return np.zeros(size)
+        assert self.mechanism is not None
+        kind = MECHANISMS[self.mechanism](np.ones(1))
+        return kind.draw(np.array([scale]), size, words(purpose, kind.words_needed(size)))[0]
+
+    def _event(self, scale: float, sensitivity: float) -> DpEvent:
+        """Noise and event come from the same two numbers."""
+        assert self.mechanism is not None
+        return NonPrivateDpEvent() if scale == 0.0 else MECHANISMS[self.mechanism].event(scale / sensitivity)
+
+    @property
+    def _norm(self) -> int:
+        assert self.mechanism is not None
+        kind: type[Mechanism] = MECHANISMS[self.mechanism]
+        return kind.norm
+
+
+@dataclass(frozen=True)
+class Linearised(Protection):
+    """No noise, one gradient step per update: what the objective and output perturbations become without noise."""
+
+    name = "linearised"
+    linearised = True
+
+
+@dataclass(frozen=True)
+class Input(Protection):
+    """The loads plus noise, once; then as many exact rounds as one likes.
+
+    Formal guarantee. The loads of one bus move by at most beta each: sensitivity sqrt(2) beta (one load: beta). All
+    that follows is computed from the noisy loads and the public network: post-processing. One event in all.
+    """
+
+    name = "input"
+    mechanism = "gaussian"
+
+    def loads(self, zone: Zone, words: Words) -> tuple[FloatArray, tuple[DpEvent, ...]]:
+        sensitivity = self.adjacency.of_loads(self._norm)
+        scale = self.multiplier * sensitivity
+        exact = zone.relaxation.loads
+        return exact + self._noise(scale, exact.size, words, "loads"), (self._event(scale, sensitivity),)
+
+
+@dataclass(frozen=True)
+class ObjectiveGaussian(Protection):
+    """Noise on the gradient of every update, before the projection: a random linear term in the objective (001).
+
+    Formal guarantee. The gradient moves by at most 2 beta max_i |a_i| (`Adjacency.of_gradient`), wherever it is taken;
+    step, projection, average and duals are post-processing, however roughly they are solved. One event per update. The
+    paper scales by 2 beta, as if |a_i| were 1 (AUDIT B4).
+    """
+
+    name = "obj-g"
+    mechanism = "gaussian"
+    linearised = True
+
+    def gradient(self, zone: Zone, exact: FloatArray, words: Words) -> FloatArray:
+        return exact + self._noise(self._scale(zone), exact.size, words, "gradient")
+
+    def event(self, step: Step) -> DpEvent:
+        return self._event(self._scale(step.zone), self.adjacency.of_gradient(step.zone, self._norm))
+
+    def _scale(self, zone: Zone) -> float:
+        true = self.adjacency.of_gradient(zone, self._norm)
+        return self.multiplier * (2.0 * self.adjacency.beta if self.papers else true)
+
+
+@dataclass(frozen=True)
+class ObjectiveLaplace(ObjectiveGaussian):
+    """The same with Laplace noise, and sensitivities in the 1-norm."""
+
+    name = "obj-l"
+    mechanism = "laplace"
+
+
+@dataclass(frozen=True)
+class OutputGaussian(Protection):
+    """Noise on the result of every update, after the projection; results may leave the set (001's baseline).
+
+    Formal guarantee. In the metric W of the step the result moves by at most `Adjacency.of_step`, and twice the
+    certified error of the solver on top. Noise is added to W^1/2 u, so it is loudest where the step is least sure; in
+    the 1-norm the same is at most sqrt(n) times as much. All of u is noisy, not only what is sent: the next gradient is
+    taken there. One event per update.
+
+    The paper adds noise of one size to all entries, scaled by beta. What that costs follows from
+    |u - u'| <= |u - u'|_W / sqrt(min W).
+    """
+
+    name = "out-g"
+    mechanism = "gaussian"
+    linearised = True
+
+    def result(self, step: Step, programme: Programme, words: Words) -> FloatArray:
+        if self.multiplier == 0.0:
+            return programme.nearest(step.point, step.weights)
+        exact = nearest_certified(programme.condensed, step.point, step.weights, step.error, programme.name)
+        noise = self._noise(self._scale(step), exact.size, words, "output")
+        return exact + (noise if self.papers else noise / np.sqrt(step.weights))
+
+    def event(self, step: Step) -> DpEvent:
+        return self._event(self._scale(step), self._sensitivity(step))
+
+    def _sensitivity(self, step: Step) -> float:
+        """Of what the noise is added to: W^1/2 u, or u itself."""
+        moved = self.adjacency.of_step(step.zone, step.weights) + 2.0 * step.error
+        if self.papers:
+            moved /= np.sqrt(step.weights.min())
+        return float(moved * (np.sqrt(step.weights.size) if self._norm == 1 else 1.0))
+
+    def _scale(self, step: Step) -> float:
+        return self.multiplier * (self.adjacency.beta if self.papers else self._sensitivity(step))
+
+
+@dataclass(frozen=True)
+class OutputLaplace(OutputGaussian):
+    """The same with Laplace noise."""
+
+    name = "out-l"
+    mechanism = "laplace"
+
+
+PROTECTIONS: dict[str, type[Protection]] = {
+    kind.name: kind
+    for kind in (Input, ObjectiveGaussian, ObjectiveLaplace, OutputGaussian, OutputLaplace, Linearised, Protection)
+}

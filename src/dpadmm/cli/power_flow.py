@@ -1,0 +1,230 @@
+"""`dpadmm power-flow`: zones of a power network agree on an operating point without showing their loads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.applications.power_flow import Decomposition
+    from dpadmm.applications.power_flow.rounds import FlowResult
+    from dpadmm.applications.power_flow.terms import Terms
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "power-flow",
+        epilog=examples(
+            "dpadmm power-flow --case case14 --epsilon 1 --delta 1e-3",
+            "dpadmm power-flow --case case118 --zones 3 --algorithm obj-g --epsilon 1 --delta 1e-3 --picture flow.png",
+            "dpadmm power-flow --case my.m --zones 4 --algorithm none --json",
+        ),
+    )(power_flow)
+
+
+def power_flow(
+    case: Annotated[str, typer.Option("--case", help="case14, case118, case300, or a MATPOWER .m file.")] = "case14",
+    zones: Annotated[int, typer.Option("--zones", help="Into how many zones to take the network apart.")] = 3,
+    partition: Annotated[
+        Path | None, typer.Option("--partition", help="JSON file instead: a list of lists of bus numbers.")
+    ] = None,
+    algorithm: Annotated[
+        str, typer.Option("--algorithm", help="input, obj-g, obj-l, out-g, out-l, linearised or none.")
+    ] = "input",
+    rounds: Annotated[int, typer.Option("--rounds", help="Rounds of communication.")] = 100,
+    updates: Annotated[int, typer.Option("--updates", help="Local updates in a round (obj and out).")] = 1,
+    rho: Annotated[
+        float | None, typer.Option("--rho", help="ADMM's penalty: 1 for exact rounds, 100 for gradient steps.")
+    ] = None,
+    steps: Annotated[str, typer.Option("--steps", help="Of obj and out: smooth, or paper (1/sqrt(round)).")] = "smooth",
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Total budget of every zone.")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="The delta of that budget.")] = None,
+    beta: Annotated[
+        float, typer.Option("--beta", help="How far a load may differ between neighbours, per unit.")
+    ] = 0.01,
+    one_load: Annotated[
+        bool, typer.Option("--one-load", help="Neighbours differ in one load of a bus, not in both.")
+    ] = False,
+    paper_noise: Annotated[
+        bool, typer.Option("--paper-noise", help="Epsilon of every update, and the paper's sensitivities.")
+    ] = False,
+    noise_multiplier: Annotated[
+        float | None, typer.Option("--noise-multiplier", help="Noise over sensitivity, instead of an epsilon.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the noise.")] = 0,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Write the network and its profile: .png, .svg or .pdf.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Agree on an operating point of a power network, zone by zone, with the loads kept private.
+
+    The default adds noise to the loads once; every round after that is free.
+    Objective: squared load that is not supplied, at the true loads, which
+    only a simulation may look at.
+    """
+    try:
+        from dpadmm.applications.power_flow.rounds import run
+        from dpadmm.applications.power_flow.terms import Terms
+    except ModuleNotFoundError as error:
+        raise _extra(error) from None
+
+    terms = Terms(
+        algorithm=algorithm, rounds=rounds, updates=updates, rho=rho, steps=steps, epsilon=epsilon, delta=delta,
+        beta=beta, both_loads=not one_load, paper_noise=paper_noise, noise_multiplier=noise_multiplier,
+    )  # fmt: skip
+    if picture is not None:
+        _check_picture(picture)
+    decomposition = _decomposed(case, zones, partition)
+    warnings = _warnings(terms, decomposition)
+    columns = (
+        TextColumn("rounds"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
+    with Progress(*columns, TimeRemainingColumn(compact=True), console=err(), transient=True, disable=as_json) as shown:
+        task = shown.add_task("rounds", total=rounds, figures="")
+        result = run(
+            decomposition,
+            terms,
+            seed,
+            lambda k, objective, residual: shown.update(
+                task, completed=k, figures=f"objective {objective:.3g}  residual {residual:.2g}"
+            ),
+        )
+    if picture is not None:
+        from dpadmm.applications.power_flow.picture import draw
+
+        draw(result, picture)
+    for warning in warnings:
+        print_warning(warning)
+    summary = {
+        **_summary(result, case, seed),
+        "warnings": warnings,
+        "picture": None if picture is None else str(picture),
+    }
+    if as_json:
+        print_json(summary)
+    else:
+        _show(result, summary)
+
+
+def _decomposed(case: str, zones: int, partition: Path | None) -> Decomposition:
+    from dpadmm.applications.power_flow import choose, decompose, given, load
+
+    network = load(case)
+    if partition is None:
+        return decompose(network, choose(network, zones))
+    try:
+        lists = json.loads(partition.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"--partition {str(partition)!r} cannot be read: {error}.") from None
+    return decompose(network, given(network, lists))
+
+
+def _extra(error: ModuleNotFoundError) -> InputError:
+    return InputError(
+        f"'power-flow' needs the package {error.name!r}, which comes with an extra: pip install 'dpadmm[power]'."
+    )
+
+
+def _check_picture(path: Path) -> None:
+    """Before the rounds, so that a wrong name does not cost them."""
+    try:
+        from dpadmm.applications.power_flow.picture import FORMATS
+    except ModuleNotFoundError as error:
+        raise _extra(error) from None
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"--picture {str(path)!r}: the name must end in {', '.join(FORMATS)}.")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"--picture {str(path)!r}: there is no folder {str(path.absolute().parent)!r}.")
+
+
+def _warnings(terms: Terms, decomposition: Decomposition) -> list[str]:
+    fewest = min(len(zone.buses) for zone in decomposition.zones)
+    if terms.mechanism is None or not terms.delta or terms.delta <= 1.0 / (10 * fewest):
+        return []
+    return [
+        f"delta {terms.delta:g} is above 1/(10 m) = {1 / (10 * fewest):.2g} for the smallest zone ({fewest} buses): "
+        f"such a delta permits giving away the loads of whole buses."
+    ]
+
+
+def _summary(result: FlowResult, case: str, seed: int) -> dict[str, Any]:
+    from dpadmm.applications.power_flow import solve_pooled
+
+    terms, parts, found = result.terms, result.decomposition, result.guarantee
+    finite = found is not None and found.epsilon < float("inf")
+    return {
+        "case": parts.network.name if case.endswith(".m") else case,
+        "algorithm": terms.algorithm,
+        "buses": len(parts.network.buses),
+        "lines": len(parts.network.lines),
+        "zones": len(parts.zones),
+        "cut_lines": int(parts.cut.size),
+        "shared": int(parts.phi.size),
+        "rounds": terms.rounds,
+        "updates": terms.updates,
+        "rho": terms.penalty,
+        "objective": result.objective,
+        "pooled_objective": solve_pooled(parts.network).objective,
+        "merged_objective": result.point.objective,
+        "residual": result.residual,
+        "private": finite,
+        "epsilon": found.epsilon if found is not None and finite else None,
+        "delta": found.delta if found is not None else None,
+        "accountant": found.accountant if found is not None else "none",
+        "claimed_epsilon": result.claimed,
+        "neighbours": f"{'both loads' if terms.both_loads else 'a load'} of one bus, by up to {terms.beta:g} per unit",
+        "noise_multiplier": result.multiplier if found is not None else None,
+        "simulated": True,
+        "seed": seed,
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def _show(result: FlowResult, summary: dict[str, Any]) -> None:
+    console = out()
+    console.print(
+        Text.assemble(
+            (summary["algorithm"], "bold"),
+            f" on {summary['case']}: {summary['buses']:,} buses, {summary['lines']:,} lines, {summary['zones']} zones, "
+            f"{summary['cut_lines']} cut lines, {summary['rounds']:,} rounds\n",
+        )
+    )
+    if not summary["private"]:
+        console.print(Text.assemble(("Not private: ", "bold red"), "zones compute with their true loads."))
+    else:
+        claimed = summary["claimed_epsilon"]
+        also = "" if claimed is None else f" By its paper's formula the total would be epsilon {claimed:#.4g}."
+        console.print(
+            Text.assemble(
+                ("Private: ", "bold green"),
+                (f"epsilon {summary['epsilon']:#.4g}, delta {summary['delta']:g} in total", "bold"),
+                f" for {summary['neighbours']}.{also}",
+                (" Simulated: the noise is seeded.", "dim"),
+            )
+        )
+    shown = table(["", "zones", "their merged point", "pooled, no privacy"])
+    shown.add_row(
+        "load not supplied, squared",
+        *(number(summary[key], ".5g") for key in ("objective", "merged_objective", "pooled_objective")),
+    )
+    shown.add_row("disagreement of the copies", number(summary["residual"], ".3g"), "-", "-")
+    console.print(shown)
+    worst = max(abs(result.point.active_mismatch).max(), abs(result.point.reactive_mismatch).max())
+    low, high = result.point.voltage.min(), result.point.voltage.max()
+    console.print(
+        f"voltages {low:.3f} to {high:.3f}, largest unmet load {worst:.3g} per unit, {summary['seconds']:.2f} s"
+    )
+    if summary["picture"]:
+        console.print(f"picture in {summary['picture']}")
