@@ -1,4 +1,4 @@
-"""Ryu & Kim's federated classification (001, section 6.2) on MNIST, and what its comparison looks like at equal budgets.
+"""Ryu & Kim's federated classification (001, section 6.2) on MNIST, and their comparison at equal budgets.
 
     DPADMM_DATA=folder python reproductions/ryu_kim_mnist.py [--rounds 500] [--updates 1] [--repeats 1] [--json]
 

@@ -31,6 +31,8 @@ from dpadmm.privacy.events import DpEvent
 from dpadmm.privacy.mechanisms import Mechanism
 from dpadmm.problems.shards import FloatArray, Shards
 
+LARGEST = 1e15  # of a step or a penalty; its inverse is the smallest
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -104,9 +106,11 @@ class Algorithm:
             sigma=first.perturbation.gradient_noise(setting, noise[0]),
             epsilon=step_epsilon(noise[0].mechanism, request.delta),
             slope=float(setting.gradient_bound.max(initial=0.0)),
+            diameter=setting.problem.domain.diameter(setting.dimension),
             steps=first.solver.steps,
         )
         plan = Plan(self, setting, noise, level)
+        plan.check_numbers()
         if isinstance(request, TotalBudget) and self.private:
             plan.check_budget(request.of_each(setting.agents))
         return plan
@@ -156,6 +160,17 @@ class Plan:
         """The cost of the whole run for each agent, as events and how often."""
         accounts = self.accounts()
         return [accounts.tally(agent) for agent in range(self.setting.agents)]
+
+    def check_numbers(self) -> None:
+        """Steps and penalties divide and multiply whatever is released: absurd ones are refused before round one."""
+        for round in (1, self.setting.rounds):
+            for name, values in (("step", self.eta(round)), ("rho", np.array([self.rho(round)]))):
+                fits = (values >= 1.0 / LARGEST) & (values <= LARGEST)
+                if not fits.all():
+                    raise InputError(
+                        f"{name} {values[np.argmin(fits)]:g} in round {round}: must lie between {1 / LARGEST:g} and "
+                        f"{LARGEST:g}; change the schedule, the set or the noise."
+                    )
 
     def check_budget(self, budgets: Sequence[Budget]) -> None:
         """The last word is the accountant's: whatever was calibrated, no agent's whole run may exceed its budget."""

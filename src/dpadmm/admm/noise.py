@@ -64,6 +64,7 @@ class Level:
     sigma: FloatArray  # (n,) standard deviation of a coordinate, as the gradient sees it
     epsilon: float  # of one step at the most cautious agent, as the papers count it; infinite without noise
     slope: float = 1.0  # no agent's gradient is longer, as far as records go
+    diameter: float = np.inf  # of the largest agent's set
     steps: int = 1  # in a round
 
     def take(self, agents: Any) -> Level:

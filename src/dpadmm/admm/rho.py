@@ -68,7 +68,7 @@ class BalancedRho(RhoSchedule):
 
     In the bounds of theorems 5.3 to 5.5 rho appears as P U² rho + (gamma + |y^1|)² / rho, with gamma at least twice the
     length of the optimal duals. Those are gradients at the optimum, so sqrt(P) G bounds them, and 2 G / U balances the
-    two. An unbounded set counts as a ball of the public radius.
+    two, up to the cap of (E.1). An unbounded set counts as a ball of the public radius.
     """
 
     scale: float = 1.0
@@ -81,8 +81,9 @@ class BalancedRho(RhoSchedule):
             raise InputError(f"rho schedule 'balanced': scale {self.scale!r} must be a positive number.")
 
     def value(self, setting: Setting, level: Level, round: int) -> float:
-        diameter = setting.problem.domain.diameter(setting.dimension)
-        return self.scale * 2.0 * level.slope / (diameter if np.isfinite(diameter) else 2.0 * setting.radius)
+        diameter = level.diameter if np.isfinite(level.diameter) else 2.0 * setting.radius
+        longest = self.scale * 2.0 * level.slope
+        return min(1e9, longest / diameter) if diameter > 0.0 else 1e9
 
 
 RHO_SCHEDULES: dict[str, type[RhoSchedule]] = {rule.name: rule for rule in (ConstantRho, GrowingRho, BalancedRho)}

@@ -47,9 +47,16 @@ def needs(check: Callable[[Setting], None]) -> str:
     from dpadmm.problems.penalties import PENALTIES
     from dpadmm.problems.sets import SETS
 
+    # Losses and penalties are asked about over a set that will do, where the whole space will not.
+    will_do = next((name for name in SETS if accepts(lambda name=name: check(setting(set=name)))), "whole")  # type: ignore[misc]
     found = []
     for axis, registry in (("loss", LOSSES), ("penalty", PENALTIES), ("set", SETS)):
-        passed = [name for name in registry if accepts(lambda name=name, axis=axis: check(setting(**{axis: name})))]  # type: ignore[misc]
+        others = {} if axis == "set" else {"set": will_do}
+        passed = [
+            name
+            for name in registry
+            if accepts(lambda name=name, axis=axis, others=others: check(setting(**others, **{axis: name})))  # type: ignore[misc]
+        ]
         if len(passed) < len(registry):
             found.append(f"{axis} {' or '.join(passed)}")
     return "; ".join(found) or "any loss, penalty and set"

@@ -22,6 +22,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 PRECISIONS = ("float64", "float32")
+LARGEST_FLOAT32 = 1e15  # of a coefficient: products with rows, and sums of them, stay finite
 
 # Records per chunk: large enough to amortise a chunk's own vector, small enough to feed every thread and stay in cache.
 CHUNK = 512
@@ -103,7 +104,10 @@ class Shards:
         """
         start, stop, agent, first = self.chunks
         parts = np.empty((start.size, *shape))
-        point = np.ascontiguousarray(x, dtype=self.storage[0].dtype)
+        precision = self.storage[0].dtype
+        # In float32 a stranger's model could overflow, and whether a record then makes it NaN would show the record.
+        point = x if precision == np.float64 else np.clip(x, -LARGEST_FLOAT32, LARGEST_FLOAT32)
+        point = np.ascontiguousarray(point, dtype=precision)
         kernel(loss, *self.storage, self.targets, start, stop, agent, weights, point, parts)
         if start.size == self.agents:
             return parts
@@ -191,19 +195,20 @@ def _finite(features: Any, precision: str) -> Any:
     table: Any = np.asarray(features) if not issparse(features) else csr_array(features)  # type: ignore[call-overload]
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] == 0:
         raise InputError(f"features of shape {table.shape}: a table with at least one row and one column is needed.")
-    table = table.astype(precision, copy=False)
+    if table.dtype != np.float32:
+        table = table.astype(np.float64, copy=False)
     numbers = table if isinstance(table, np.ndarray) else table.data
-    if not np.isfinite(numbers).all():
-        dense = table if isinstance(table, np.ndarray) else table.tocoo()
-        if isinstance(dense, np.ndarray):
-            row, column = np.argwhere(~np.isfinite(dense))[0]
+    fits = np.abs(numbers) <= np.finfo(precision).max
+    if not fits.all():
+        if isinstance(table, np.ndarray):
+            row, column = np.argwhere(~fits)[0]
         else:
-            at = int(np.argmin(np.isfinite(dense.data)))
-            row, column = dense.coords[0][at], dense.coords[1][at]
+            row, column = (axis[np.argmin(fits)] for axis in table.tocoo().coords)
         raise InputError(
-            f"features: row {row}, column {column} is not a finite number; remove or fill such rows first."
+            f"features: row {row}, column {column} is not a finite number in {precision}; remove or fill such rows "
+            f"first."
         )
-    return table
+    return table.astype(precision, copy=False)
 
 
 def _with_ones(table: Any) -> Any:

@@ -16,15 +16,15 @@ from dpadmm.errors import InputError
 from dpadmm.problems.shards import FloatArray
 
 
-def _bounded(setting: Setting, schedule: str) -> float:
-    """U: how far apart two points of the set can be."""
+def _check_bounded(setting: Setting, schedule: str) -> None:
+    """The theorems need U, how far apart two points of the set can be; one point is no set to take steps in."""
     diameter = setting.problem.domain.diameter(setting.dimension)
-    if not math.isfinite(diameter):
+    if not 0.0 < diameter < math.inf:
+        lacks = "is not" if diameter else "is a single point"
         raise InputError(
-            f"schedule {schedule!r} needs a bounded set, {setting.problem.domain.name!r} is not; give one, such as "
+            f"schedule {schedule!r} needs a bounded set, {setting.problem.domain.name!r} {lacks}; give one, such as "
             f"--set box:1, or use 'ryu-kim', the same steps without the theorem."
         )
-    return diameter
 
 
 def _damped(setting: Setting, theta: FloatArray | float, round: int, schedule: str) -> FloatArray:
@@ -40,7 +40,7 @@ class Theorem53(Schedule):
     about = "Ryu & Kim's decreasing step for smooth objectives over bounded sets"
 
     def check(self, setting: Setting) -> None:
-        _bounded(setting, self.name)
+        _check_bounded(setting, self.name)
         smoothness(setting, self.name, "theorem-5.4")
 
     def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
@@ -62,7 +62,7 @@ class Free53(Schedule):
 
     def check(self, setting: Setting) -> None:
         if self.theta is None:
-            _bounded(setting, self.name)
+            _check_bounded(setting, self.name)
         smoothness(setting, self.name, "theorem-5.4")
 
     def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
@@ -70,7 +70,7 @@ class Free53(Schedule):
             return _damped(setting, self.theta, round, self.name)
         spread = level.sigma * math.sqrt(2.0 * setting.dimension * level.steps)
         with np.errstate(divide="ignore"):  # without noise theta is infinite, and the step 1/L_f
-            return _damped(setting, _bounded(setting, self.name) / spread, round, self.name)
+            return _damped(setting, level.diameter / spread, round, self.name)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Theorem54(Schedule):
     about = "Ryu & Kim's step for objectives with a kink over bounded sets"
 
     def check(self, setting: Setting) -> None:
-        _bounded(setting, self.name)
+        _check_bounded(setting, self.name)
 
     def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
         return np.full(setting.agents, 1.0 / np.sqrt(float(round)))
@@ -95,7 +95,7 @@ class Theorem55(Schedule):
     about = "Ryu & Kim's step for strongly convex objectives over bounded sets"
 
     def check(self, setting: Setting) -> None:
-        _bounded(setting, self.name)
+        _check_bounded(setting, self.name)
         if not setting.problem.strong_convexity > 0.0:
             raise InputError(
                 f"schedule {self.name!r} needs a strongly convex objective; give the penalty 'l2' a strength, or use "

@@ -12,6 +12,8 @@ from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.problems.shards import FloatArray
 
+MOST = 10_000  # updates in a round: an owner's agent must come back from an answer
+
 
 @dataclass(frozen=True)
 class LocalUpdates(Solver):
@@ -28,8 +30,8 @@ class LocalUpdates(Solver):
     first_order = True
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.updates, int) and self.updates >= 1):
-            raise InputError(f"solver {self.name!r}: {self.updates!r} updates; a round needs at least one.")
+        if not (isinstance(self.updates, int) and 1 <= self.updates <= MOST):
+            raise InputError(f"solver {self.name!r}: {self.updates!r} updates; a round has between 1 and {MOST:,}.")
 
     @property
     def steps(self) -> int:
