@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dpadmm.admm.algorithm import AgentState, Plan
+from dpadmm.admm.perturbations import Output
 from dpadmm.agreement import Agreement
-from dpadmm.errors import Refused
+from dpadmm.errors import InputError, Refused
 from dpadmm.policy import Policy
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import FloatArray, Shards
@@ -64,6 +65,20 @@ def check_lattice(plan: Plan) -> None:
         (noise.output or noise.mechanism).scale(one, dimension)
     if plan.evaluation is not None:
         plan.evaluation.scale(one, 1)
+
+
+def check_projection(plan: Plan) -> None:
+    """Raises an `InputError` where a solver projects private values and noise comes after.
+
+    Whether such a projection succeeds can depend on the records, and a refusal costs nothing. Projections by formula
+    always succeed, and one of noisy values may fail in front of everybody.
+    """
+    after = any(isinstance(phase.perturbation, Output) for phase in plan.algorithm.phases)
+    if after and plan.setting.problem.domain.tolerance > 0.0:
+        raise InputError(
+            f"noise on the output needs a set whose projection is a formula, and {plan.setting.problem.domain.name!r} "
+            f"is not one; use a recipe that perturbs the gradient, such as 'obj-g'."
+        )
 
 
 def check_reach(plan: Plan, state: AgentState, common: FloatArray, round: int) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.admission import check_lattice, check_policy, check_reach, check_shards
+from dpadmm.admission import check_lattice, check_policy, check_projection, check_reach, check_shards
 from dpadmm.admm.algorithm import AgentState, Plan, absorb, answer, begin
 from dpadmm.admm.perturbations.base import Release, Words
 from dpadmm.admm.perturbations.evaluation import release_error
@@ -135,6 +135,7 @@ class Agent:
         if not self.randomness.simulated:
             rows = rows.on_lattice()
             check_lattice(rows)
+            check_projection(rows)
         if policy is not None:
             terms = {**agreement.describe(), "policy": asdict(policy)}
             self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)

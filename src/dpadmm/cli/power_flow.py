@@ -85,13 +85,17 @@ def power_flow(
         _check_picture(picture)
     decomposition = _decomposed(case, zones, partition)
     warnings = _warnings(terms, decomposition)
+    console = err()
+    hidden = as_json or not console.is_terminal
     columns = (
         TextColumn("rounds"),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TextColumn("{task.fields[figures]}"),
     )
-    with Progress(*columns, TimeRemainingColumn(compact=True), console=err(), transient=True, disable=as_json) as shown:
+    with Progress(
+        *columns, TimeRemainingColumn(compact=True), console=console, transient=True, disable=hidden
+    ) as shown:
         task = shown.add_task("rounds", total=rounds, figures="")
         result = run(
             decomposition,
