@@ -8,16 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
-from dpadmm.admm.perturbations import Objective
-from dpadmm.admm.schedules import Fixed, InverseRoot
-from dpadmm.admm.solvers import Exact
+from dpadmm.admm.perturbations import Objective, Output
+from dpadmm.admm.rho import BalancedRho, ConstantRho, GrowingRho
+from dpadmm.admm.schedules import Fixed, Free53, InverseRoot
+from dpadmm.admm.solvers import Exact, LocalUpdates
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.penalties import ElasticNet
-from dpadmm.problems.sets import Box
+from dpadmm.problems.sets import Ball, Box, Intersection
 from dpadmm.spec import DataSpec, Experiment, RunSpec, SimulationSpec, loads, read
 
 TABLES = {"run": RunSpec, "data": DataSpec, "simulation": SimulationSpec}
@@ -247,3 +248,95 @@ def test_a_plan_is_made_of_public_facts():
     assert setting.problem == spec.problem()
     with pytest.raises(InputError, match="unknown relation 'replaced'; did you mean 'replace'"):
         replace(spec, relation="replaced").plan(np.array([5, 6]), 4, 3)
+
+
+# -- Ryu & Kim's recipes, sets, weights and precision ------------------------------------------------------------------
+
+
+def test_local_updates_and_their_parts_have_the_changes_of_their_spec():
+    recipe = RunSpec("out-g", updates=3, unit_gain=True, mechanism="laplace", schedule="free-5.3:0.7").recipe()
+    assert recipe.phases[0].solver == LocalUpdates(3)
+    assert recipe.phases[0].perturbation == Output("laplace", may_leave=True, unit_gain=True)
+    assert recipe.schedule == Free53(0.7)
+    assert RunSpec("obj-g").recipe() is ALGORITHMS["obj-g"]
+
+
+def test_a_rho_is_constant_and_none_leaves_the_recipes_schedule():
+    assert RunSpec("obj-g").recipe().rho == GrowingRho()
+    assert RunSpec("dp-admm").recipe().rho == ConstantRho()
+    assert RunSpec("obj-g", rho=0.3).recipe().rho == ConstantRho()
+    assert RunSpec("dp-admm", rho_schedule="balanced:2").recipe().rho == BalancedRho(2.0)
+    assert RunSpec("obj-g", rho_schedule="growing:0.005:0.05:2000").recipe().rho == GrowingRho(0.005, 0.05, 2000.0)
+    counts = np.array([5, 6])
+    plan = RunSpec("obj-g", rho=0.3, epsilon=1.0, delta=1e-5).plan(counts, 4, 2)
+    assert [plan.rho(k) for k in (1, 50, 20_000)] == [0.3] * 3
+    plan = RunSpec("obj-g", rho_schedule="constant", epsilon=1.0, delta=1e-5).plan(counts, 4, 2)
+    assert plan.rho(1) == 0.1
+
+
+@pytest.mark.parametrize("algorithm", ["dp-admm", "obj-g"])
+def test_weighting_is_the_recipes_unless_it_is_named(algorithm):
+    counts, own = np.array([5, 15]), ALGORITHMS[algorithm].weighting
+    assert own == ("records" if algorithm == "obj-g" else "owners")
+    weights = {"owners": [1 / 5, 1 / 15], "records": [1 / 20, 1 / 20]}
+    for weighting in (None, "owners", "records"):
+        spec = RunSpec(algorithm, weighting=weighting, epsilon=1.0, delta=1e-5)
+        plan = spec.plan(counts, 4, 2)
+        np.testing.assert_array_equal(plan.setting.weights, weights[weighting or own])
+        assert plan.setting.problem == spec.problem(20 if (weighting or own) == "records" else None)
+        np.testing.assert_array_equal(plan.take([1]).setting.weights, weights[weighting or own][1:])
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (RunSpec("obj-g", weighting="record"), r"unknown weighting 'record'; did you mean 'records'"),
+        (RunSpec("obj-g", weighting="owner"), r"unknown weighting 'owner'; did you mean 'owners'"),
+        (RunSpec("dp-admm", weighting=""), r"unknown weighting ''; there are: owners, records"),
+        (RunSpec("obj-g", rho=0.3, rho_schedule="balanced"), r"a rho or a rho schedule, not both"),
+        (RunSpec("obj-g", rho_schedule="growin"), r"unknown rho schedule 'growin'; did you mean 'growing'"),
+        (RunSpec("obj-g", rho_schedule="growing:0"), r"'growing': base 0.0"),
+        (RunSpec("obj-g", updates=0), r"'local-updates': 0 updates; a round has between 1 and 10,000"),
+        (RunSpec("obj-g", updates=10_001), r"'local-updates': 10001 updates; a round has between 1 and 10,000"),
+        (RunSpec("obj-g", updates=-2), r"'local-updates': -2 updates"),
+        (RunSpec("dp-admm", updates=2), r"'dp-admm' has no updates to set"),
+        (RunSpec("pvp", updates=1), r"'pvp' has no updates to set"),
+        (RunSpec("dp-admm", unit_gain=True), r"'dp-admm' has no unit gain to set"),
+        (RunSpec("obj-g", unit_gain=False), r"'obj-g' has no unit gain to set"),
+    ],
+)
+def test_a_recipe_that_cannot_be_made_so_is_refused(spec, said):
+    with pytest.raises(InputError, match=said):
+        spec.recipe()
+
+
+@pytest.mark.parametrize("precision", ["float16", "double", ""])
+def test_a_precision_there_is_not_is_refused(precision):
+    with pytest.raises(InputError, match=rf"unknown precision '{precision}'"):
+        RunSpec("obj-g", precision=precision, epsilon=1.0, delta=1e-5).plan(np.array([5, 6]), 4, 2)
+
+
+def test_a_plan_knows_the_width_of_records_and_their_precision():
+    spec = RunSpec("obj-l", loss="softmax", epsilon=1.0, precision="float32", norm_bound=2.0)
+    plan = spec.plan(np.array([5, 15]), 4, 3)
+    assert (plan.setting.width, plan.setting.dimension, plan.setting.precision) == (4, 12, "float32")
+    lost = (
+        2 * np.array([5, 15]) / 20 * 2 * 2 * 2 * plan.setting.problem.loss.summation_error(np.array([5, 15]), "float32")
+    )
+    np.testing.assert_allclose(plan.setting.gradient_sensitivity(1), 4 * 2 * 2 / 20 + lost, rtol=2e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        ("ball:2", Ball(2.0)),
+        ("box:0.1,ball:2", Intersection((Box(0.1), Ball(2.0)))),
+        ('{"ball": {"radius": 1}}', Ball(1.0)),
+        ('{"ball": {"radius": 1, "centre": [0, 1, 0]}}', Ball(1.0, (0.0, 1.0, 0.0))),
+    ],
+)
+def test_a_set_is_a_text_in_a_spec_and_reads_back(text, domain, tmp_path):
+    experiment = Experiment().changed(set=text)
+    (tmp_path / "spec.toml").write_text(experiment.dumps())
+    assert read(tmp_path / "spec.toml").run.set == text
+    assert read(tmp_path / "spec.toml").run.problem().domain == domain

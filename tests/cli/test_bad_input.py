@@ -64,6 +64,33 @@ def refused(dpadmm: Any, tmp_path: Path) -> Any:
         (("--algorithm", "admm"), ("'admm'", "not private", "epsilon 1")),
         (("--set", "box:wide"), ("'box:wide'", "number")),
         (("--set", "box:0"), ("'box'", "0.0")),
+        (("--set", "box:0.1,bal:2"), ("'bal'; did you mean 'ball'?",)),
+        (("--set", "box:0.1,"), ("set ''",)),
+        (("--set", '{"ball": {"radius": -1}}'), ("'ball'", "radius -1.0")),
+        (("--set", '{"ball": {"radios": 1}}'), ("'radios'; did you mean 'radius'?",)),
+        (("--set", '{"ball": '), ("not JSON",)),
+        (("--set", '{"ball": {"centre": [0, 0]}}'), ("'ball'", "2 coefficient", "20")),
+        (("--algorithm", "obj-g", "--updates", 0), ("0 updates", "between 1 and 10,000")),
+        (("--algorithm", "obj-g", "--updates", -3), ("-3 updates",)),
+        (("--updates", 2), ("'dp-admm'", "no updates to set")),
+        (("--algorithm", "obj-g", "--rho", 1, "--rho-schedule", "balanced"), ("rho", "rho schedule", "not both")),
+        (("--algorithm", "obj-g", "--rho", 0), ("rho 0.0",)),
+        (("--algorithm", "obj-g", "--rho-schedule", "growing:0"), ("'growing'", "base 0.0")),
+        (("--algorithm", "obj-g", "--rho-schedule", "constant:2"), ("'constant'", "1 number")),
+        (("--algorithm", "dvp", "--rho-schedule", "growing"), ("'objective'", "constant rho", "'growing'")),
+        (("--unit-gain",), ("'dp-admm'", "no unit gain to set")),
+        (("--algorithm", "obj-g", "--unit-gain"), ("'obj-g'", "no unit gain to set")),
+        (("--algorithm", "pvp", "--precision", "float32"), ("'exact'", "float32", "'obj-g'")),
+        (("--algorithm", "obj-g", "--schedule", "theorem-5.3"), ("'theorem-5.3'", "bounded set", "'ryu-kim'")),
+        (("--algorithm", "obj-g", "--schedule", "free-5.3:0", "--set", "box"), ("'free-5.3'", "theta 0.0")),
+        (
+            ("--algorithm", "obj-g", "--schedule", "theorem-5.3", "--set", "box", "--penalty", "l1"),
+            ("'theorem-5.3'", "'l1'", "kink", "'theorem-5.4'"),
+        ),
+        (
+            ("--algorithm", "obj-g", "--schedule", "theorem-5.5", "--set", "box", "--penalty", "none"),
+            ("'theorem-5.5'", "strongly convex", "'l2'"),
+        ),
     ],
     ids=lambda value: " ".join(map(str, value)),
 )
@@ -82,6 +109,9 @@ def test_a_wrong_value(refused: Any, flags: tuple[object, ...], parts: tuple[str
         ("--set", "bx", "box"),
         ("--schedule", "theorem3", "theorem-3"),
         ("--mechanism", "gausian", "gaussian"),
+        ("--rho-schedule", "balancd", "balanced"),
+        ("--weighting", "record", "records"),
+        ("--precision", "float23", "float32"),
         ("--relation", "zeroout", "zero-out"),
         ("--split", "randon", "random"),
         ("--scaling", "publik", "public"),
@@ -110,6 +140,51 @@ def test_no_budget(refused: Any) -> None:
 )
 def test_a_wrong_noise_multiplier(refused: Any, flags: tuple[object, ...], part: str) -> None:
     assert part in refused(*SMALL, *flags)
+
+
+@pytest.mark.parametrize("name", ["missing.json", "."])
+def test_a_set_in_a_file_that_cannot_be_read(refused: Any, tmp_path: Path, name: str) -> None:
+    message = refused(*SMALL, *BUDGET, "--algorithm", "obj-g", "--set", f"@{tmp_path / name}")
+    assert f"--set @{tmp_path / name}: the file cannot be read" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"\xff\xfe\x00", "cannot be read"),
+        (b"", "set ''"),
+        (b'{"bal": {}}', "'bal'; did you mean 'ball'?"),
+        (b"@x", "@x"),
+    ],
+    ids=["binary", "empty", "wrong", "a file in a file"],
+)
+def test_a_set_in_a_file_that_says_nothing_of_use(refused: Any, tmp_path: Path, content: bytes, part: str) -> None:
+    file = tmp_path / "set.json"
+    file.write_bytes(content)
+    assert part in refused(*SMALL, *BUDGET, "--algorithm", "obj-g", "--set", f"@{file}")
+
+
+@pytest.mark.parametrize("data", ["mnist", "mnist-writers", "femnist"])
+def test_data_sets_that_do_not_ship_name_their_files(
+    refused: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: str
+) -> None:
+    from dpadmm.datasets import DATASETS
+
+    monkeypatch.delenv("DPADMM_DATA", raising=False)
+    flags = ("--data", data, "--loss", "softmax", "--algorithm", "obj-g", "--rounds", 2, *BUDGET)
+    message = refused(*flags)
+    assert len(DATASETS[data].needs) >= 2
+    for part in (
+        *DATASETS[data].needs,
+        f"{data!r} does not ship",
+        "no directory was named",
+        "--data-dir",
+        "DPADMM_DATA",
+    ):
+        assert part in message
+    assert str(tmp_path) in refused(*flags, "--data-dir", tmp_path)
+    monkeypatch.setenv("DPADMM_DATA", str(tmp_path / "nowhere"))
+    assert f"there is no directory {tmp_path / 'nowhere'}" in refused(*flags)
 
 
 def _file(path: Path, *lines: str) -> tuple[object, ...]:

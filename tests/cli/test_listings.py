@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,3 +63,55 @@ def test_a_perturbation_says_which_parts_go_with_it(dpadmm: Any) -> None:
     assert rows["objective"]["solvers"] == "exact"
     assert rows["objective"]["mechanisms"] == "gamma-norm"
     assert "exact" not in rows["gradient"]["solvers"]
+
+
+def test_penalties_by_round_are_listed(dpadmm: Any) -> None:
+    from dpadmm.admm.rho import RHO_SCHEDULES
+
+    rows = _rows(dpadmm("rho-schedules", "--json"), "rho-schedules")
+    assert list(rows) == list(RHO_SCHEDULES)
+    assert {name: row["about"] for name, row in rows.items()} == {n: r.about for n, r in RHO_SCHEDULES.items()}
+    assert "growing:2:5:10000" in dpadmm("rho-schedules").stdout
+
+
+def test_sets_that_numbers_can_make_are_listed_and_the_hint_tells_of_the_others(dpadmm: Any) -> None:
+    from dpadmm.problems.sets import SETS
+    from dpadmm.problems.sets.text import parse
+
+    rows = _rows(dpadmm("sets", "--json"), "sets")
+    assert set(rows) == set(SETS) >= {"whole", "box", "range", "ball", "simplex"}
+    for name in rows:
+        assert parse(name).name == name
+    text = " ".join(dpadmm("sets").stdout.split())
+    for part in ("box:0.1,ball:2", "JSON", "docs/sets.md"):
+        assert part in text
+
+
+def test_the_page_that_a_hint_names_exists() -> None:
+    assert (Path(__file__).parents[2] / "docs" / "sets.md").is_file()
+
+
+@pytest.mark.parametrize("name", ["obj-g", "obj-l", "out-g", "out-l"])
+def test_ryu_and_kims_recipes_say_their_parts(dpadmm: Any, name: str) -> None:
+    row = _rows(dpadmm("algorithms", "--json"), "algorithms")[name]
+    assert (row["consensus"], row["solver"], row["schedule"]) == ("server-first", "local-updates", "ryu-kim")
+    assert (row["rho"], row["weighting"], row["twin"]) == ("growing", "records", "local-updates")
+    assert row["perturbation"] == ("gradient" if name.startswith("obj") else "output")
+    assert row["mechanism"] == ("gaussian" if name.endswith("g") else "laplace")
+    assert row["needs"] == "any loss, penalty and set"
+    assert "Ryu & Kim" in row["paper"]
+
+
+SETS = "set box or ball or simplex"
+NEEDS = {
+    "ryu-kim": "any loss, penalty and set",
+    "theorem-5.3": f"penalty none or l2; {SETS}",
+    "free-5.3": f"penalty none or l2; {SETS}",
+    "theorem-5.4": SETS,
+    "theorem-5.5": f"penalty l2 or elastic-net; {SETS}",
+}
+
+
+@pytest.mark.parametrize(("name", "needs"), NEEDS.items())
+def test_a_schedule_says_what_it_needs(dpadmm: Any, name: str, needs: str) -> None:
+    assert _rows(dpadmm("schedules", "--json"), "schedules")[name]["needs"] == needs

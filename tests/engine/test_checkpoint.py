@@ -38,8 +38,14 @@ CASES = pytest.mark.parametrize(
         {"algorithm": "dvp"},
         {"algorithm": "dpsgd"},
         {"algorithm": "admm"},
+        {"algorithm": "obj-g", "updates": 3},
+        {"algorithm": "obj-g", "set": "ball:0.2", "rho_schedule": "growing:0.3:0.1:2"},
+        {"algorithm": "obj-g", "precision": "float32"},
+        {"algorithm": "obj-l", "rho": 0.5},
+        {"algorithm": "out-g", "updates": 2, "set": "box:0.1"},
+        {"algorithm": "local-updates", "updates": 3},
     ],
-    ids=lambda changes: "-".join(changes.values()),
+    ids=lambda changes: "-".join(map(str, changes.values())),
 )
 
 
@@ -63,6 +69,33 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(changes, experiment,
     for summary in summaries:
         del summary["seconds"], summary["out"]
     assert summaries[0] == summaries[1]
+
+
+@pytest.mark.parametrize("part", ["dual", "agents.dual", "agents.point", "common"])
+def test_what_a_server_first_run_keeps_is_all_needed(part, experiment, same, tmp_path):
+    """Without any of it the rest would be another run: so the test above would notice if it were lost."""
+    spec = experiment("obj-g", updates=3, repeats=2)
+    whole = train(spec)
+    interrupted(spec, tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint-0.npz"
+    with np.load(path) as file:
+        arrays = dict(file)
+    assert arrays["dual"].shape == arrays["common"].shape == whole.models.shape
+    assert (np.abs(arrays[part]) > 0).any()
+    np.savez(path, **arrays | {part: np.zeros_like(arrays[part])})
+    resumed = train(spec, out=tmp_path / "run", resume=True)
+    assert (resumed.models != whole.models).all()
+    assert resumed.history.rounds == whole.history.rounds
+
+
+def test_a_servers_mean_dual_is_that_of_its_agents_after_resuming(experiment, tmp_path):
+    """Kept on both sides and sent by nobody, also across an interruption."""
+    spec = experiment("obj-g", updates=3, repeats=2)
+    interrupted(spec, tmp_path / "run", round=11, every=5)
+    with np.load(tmp_path / "run" / "checkpoint-0.npz") as file:
+        server, agents = file["dual"], file["agents.dual"]
+    assert np.abs(server).max() > 1e-4
+    np.testing.assert_allclose(server, agents.reshape(2, 5, -1).mean(axis=1), rtol=1e-9, atol=1e-13)
 
 
 def test_every_group_of_runs_resumes_from_its_own_checkpoint(experiment, same, tmp_path, monkeypatch):

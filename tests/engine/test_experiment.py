@@ -5,10 +5,22 @@ import math
 import numpy as np
 import pytest
 
+from dpadmm.admm.algorithm import begin
+from dpadmm.agent import Agent
 from dpadmm.engine import experiment as module
 from dpadmm.engine.experiment import prepare, train
+from dpadmm.engine.loop import RUN, Cohort, start
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy.accounting import best
+from dpadmm.privacy.claims import Claim
+from dpadmm.privacy.memory import MemoryLedger
+from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.compiled import one_thread_pool
+from dpadmm.problems.shards import gather
+from dpadmm.request import Request
+from dpadmm.spec import Experiment
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -184,3 +196,108 @@ def test_progress_is_told_every_measured_round(experiment):
         progress=lambda first, round, history: told.append((first, round, len(history.rounds))),
     )
     assert told == [(0, 4, 1), (0, 8, 2), (0, 12, 3)]
+
+
+# -- records in float32 ------------------------------------------------------------------------------------------------
+
+ROUNDED = {
+    "obj-g": {"algorithm": "obj-g", "set": "box:0.5", "updates": 2},
+    "obj-g softmax": {"algorithm": "obj-g", "loss": "softmax", "source": "tiny-multiclass"},
+    "obj-l": {"algorithm": "obj-l"},
+    "out-g": {"algorithm": "out-g"},
+    "dp-admm": {"algorithm": "dp-admm"},
+    "dp-admm softmax": {"algorithm": "dp-admm", "loss": "softmax", "source": "tiny-multiclass", "intercept": True},
+    "dpsgd squared": {"algorithm": "dpsgd", "loss": "squared", "source": "tiny-regression"},
+}
+rounded = pytest.mark.parametrize("changes", ROUNDED.values(), ids=ROUNDED)
+
+
+@rounded
+def test_a_run_in_float32_repeats_and_is_close_to_the_one_in_float64(changes, experiment, same):
+    spec = experiment(precision="float32", **changes)
+    result = train(spec)
+    same(result, train(spec))
+    assert prepare(spec).shards.precision == prepare(spec).test.precision == "float32"
+    exact = train(experiment(**changes))
+    assert result.models.dtype == np.float64
+    assert (result.models != exact.models).any()
+    # Softmax's noise is louder by what float32 sums may lose: 80 units of 2^-24 for each of some 30 records.
+    np.testing.assert_allclose(result.models, exact.models, rtol=0, atol=1e-3 * np.abs(exact.models).max())
+    assert result.guarantee == exact.guarantee
+    for name in ("train_loss", "objective"):
+        np.testing.assert_allclose(result.history[name], exact.history[name], rtol=1e-4)
+
+
+@rounded
+def test_in_float32_repeats_side_by_side_are_repeats_one_by_one(changes, experiment, monkeypatch):
+    spec = experiment(precision="float32", repeats=3, **changes)
+    together = train(spec)
+    monkeypatch.setattr(module, "NUMBERS_AT_ONCE", 1)
+    assert len(module._groups(prepare(spec))) == 3
+    np.testing.assert_array_equal(together.models, train(spec).models)
+
+
+@pytest.mark.parametrize("algorithm", ["obj-g", "dp-admm"])
+def test_a_batch_of_agents_in_float32_is_batches_of_one(algorithm, experiment):
+    """Each agent by itself, over its own records gathered apart, gives the rows of the cohort bit for bit."""
+    prepared = prepare(
+        experiment(algorithm, loss="softmax", source="tiny-multiclass", precision="float32", split="dirichlet:0.5")
+    )
+    plan, shards, seeded = prepared.plan, prepared.shards, Seeded(3)
+    together = Cohort.of(plan, shards, [0], seeded)
+    alone = [together.agent(start(together))]
+    for i, (first, last) in enumerate(zip(shards.starts, shards.stops, strict=True)):
+        own = gather(
+            shards.features[first:last],
+            shards.targets[first:last],
+            np.zeros(last - first, dtype=int),
+            norm_bound=shards.norm_bound,
+            precision="float32",
+        )
+        np.testing.assert_array_equal(own.features, shards.features[first:last])
+        rows = plan.take([i])
+        agent = Agent(own, None, MemoryLedger(1, rows.setting.relation), seeded, members=[i])
+        agent.simulate(RUN, rows, begin(rows), 0)
+        alone.append(agent)
+    for round in range(1, 5):
+        common = np.random.default_rng(round).normal(size=(1, 12))
+        with one_thread_pool():
+            batch, *single = (agent.answer(Request(RUN, RUN, round, common)).value for agent in alone)
+        np.testing.assert_array_equal(batch, np.concatenate(single))
+
+
+@pytest.mark.parametrize("algorithm", ["admm", "pvp", "dvp"])
+def test_exact_solves_are_refused_in_float32_before_anything_is_written(algorithm, experiment, tmp_path):
+    with pytest.raises(InputError, match=r"solver 'exact' cannot reach its tolerance on float32 records"):
+        train(experiment(algorithm, precision="float32"), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# -- local updates -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "delta", "claimed"),
+    [
+        ("obj-g", 1e-6, Claim("001", 0.2, 1e-6, 36).total),
+        ("out-g", 1e-6, Claim("001", 0.2, 1e-6, 36).total),
+        ("obj-l", None, 36 * 0.2),
+        ("out-l", 1e-6, 36 * 0.2),
+    ],
+)
+def test_paper_noise_counts_every_local_update(algorithm, delta, claimed, experiment):
+    """12 rounds of 3: the claim and the truth are both of 36 steps."""
+    terms = {"source": "tiny", "agents": 5, "rounds": 12, "epsilon": 0.2, "paper_noise": True, "updates": 3}
+    result = train(Experiment().changed(algorithm=algorithm, delta=delta, **terms))
+    assert result.claimed == pytest.approx(claimed, rel=1e-12)
+    event = result.plan.noise[0].mechanism.events()[0]
+    truth = best({event: 36}, delta or 0.0, Relation.REPLACE)
+    assert result.guarantee == truth
+    assert truth.epsilon > best({event: 12}, delta or 0.0, Relation.REPLACE).epsilon
+    one = train(Experiment().changed(algorithm=algorithm, delta=delta, **terms | {"updates": 1}))
+    assert one.claimed < result.claimed
+    assert one.guarantee.epsilon < result.guarantee.epsilon
+    # The noise of a step is the same: the papers do not share a budget out.
+    np.testing.assert_array_equal(
+        one.plan.noise[0].mechanism.noise_multiplier, result.plan.noise[0].mechanism.noise_multiplier
+    )

@@ -62,6 +62,56 @@ def test_metrics_are_what_the_spec_says(penalty, experiment):
         np.testing.assert_allclose(state.mean_common, mean_common, rtol=1e-12)
 
 
+@pytest.mark.parametrize("weighting", ["owners", "records"])
+@pytest.mark.parametrize("algorithm", ["dp-admm", "obj-g"])
+def test_the_training_loss_weighs_as_the_problem_does(algorithm, weighting, experiment):
+    """Ragged agents: the mean over all records, or the mean over owners of theirs; the objective is that of `optimum`.
+
+    A sum of f_i over agents has the penalty once for each of them.
+    """
+    prepared = prepare(experiment(algorithm, weighting=weighting, split="dirichlet:0.3", strength=0.05, repeats=2))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 1], Seeded(7))
+    observer, shards = Observer(cohort, prepared.test, prepared.delta), prepared.shards
+    assert shards.counts.max() > 3 * shards.counts.min()
+    *_, state = rounds(cohort, start(cohort))
+    measured = observer.measure(state)
+    for run, z in enumerate(state.common):
+        per_record = np.log1p(np.exp(-shards.targets * (shards.features @ z)))
+        owners = np.mean([per_record[i:j].mean() for i, j in zip(shards.starts, shards.stops, strict=True)])
+        loss, others = (owners, per_record.mean()) if weighting == "owners" else (per_record.mean(), owners)
+        assert measured["train_loss"][run] == pytest.approx(loss, rel=1e-12)
+        assert abs(loss - others) > 1e-5 * loss  # the two can be told apart
+        whole = prepared.plan.setting.problem.objective(shards, np.tile(z, (5, 1)))
+        assert measured["objective"][run] == pytest.approx(
+            whole.mean() if weighting == "owners" else whole.sum(), rel=1e-12
+        )
+
+
+@pytest.mark.parametrize("updates", [1, 3])
+def test_a_server_first_run_is_averaged_over_what_was_answered(updates, experiment):
+    """Theorem 5.3's z is the mean of the broadcasts that agents answered, and x that of what they sent."""
+    prepared = prepare(experiment("obj-g", updates=updates, rounds=6))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 3], Seeded(1))
+    state = start(cohort)
+    local, answered = [], []
+    for reached in rounds(cohort, state):
+        answered.append(state.common)
+        local.append(reached.agents.released)
+        state = reached
+        np.testing.assert_allclose(state.mean_common, np.mean(answered, axis=0), rtol=1e-13, atol=1e-16)
+        np.testing.assert_allclose(state.mean_local, np.mean(local, axis=0), rtol=1e-13, atol=1e-16)
+    assert (np.abs(state.common - state.mean_common) > 1e-6).all()
+
+
+@pytest.mark.parametrize("algorithm", ["obj-g", "obj-l", "out-g", "out-l"])
+def test_epsilon_of_local_updates_grows_round_by_round_to_the_total(algorithm, experiment):
+    result = train(experiment(algorithm, updates=3))
+    spent = result.history["epsilon"][:, 0]
+    assert (np.diff(spent) > 0).all()
+    assert spent[-1] == result.guarantee.epsilon == pytest.approx(2.0, rel=1e-6)
+    assert result.plan.accounts(4).tally(0) == {result.plan.events(1)[0]: 4}
+
+
 def test_averages_of_exact_admm_with_a_kink_are_of_what_was_released(experiment):
     """The solver goes on from its last answer; it must not write over it before it has been averaged."""
     prepared = prepare(experiment("admm", penalty="l1", strength=0.05, rounds=4))

@@ -41,6 +41,18 @@ def test_l2_logistic_is_scikit_learn_s(shards):
     np.testing.assert_allclose(best, model.coef_[0], rtol=1e-5)
 
 
+@pytest.mark.parametrize("strength", [0.0, 0.01])
+def test_where_records_count_alike_it_is_the_minimiser_of_the_pooled_records(strength, shards):
+    """Scikit-learn on all records, with no weights; the penalty counts once for each of the three agents."""
+    best = optimum(Problem(Logistic(), L2(), strength, records=150), shards, 5)
+    C = 1 / (3 * strength) if strength else 1e12
+    model = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    model.fit(shards.features, shards.targets, sample_weight=np.full(150, 1 / 150))
+    np.testing.assert_allclose(best, model.coef_[0], rtol=2e-5)
+    others = optimum(Problem(Logistic(), L2(), strength), shards, 5)
+    assert np.linalg.norm(best - others) > 0.01  # where owners count alike it is another
+
+
 @pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge()], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("domain", [None, Box(0.8)], ids=["whole", "box"])
 @pytest.mark.parametrize("penalty", [NoPenalty(), L2(), L1(), ElasticNet(0.5)], ids=lambda penalty: penalty.name)

@@ -36,11 +36,14 @@ class Repeatable:
         return Seeded(self.seed).words(runs, agents, round, purpose, count)
 
 
-def shards(records: int = RECORDS, width: int = WIDTH, seed: int = 0, bound: float = 1.0) -> Shards:
+def shards(
+    records: int = RECORDS, width: int = WIDTH, seed: int = 0, bound: float = 1.0, precision: str = "float64"
+) -> Shards:
     draw = np.random.default_rng(seed)
     features = draw.normal(size=(records, width))
     targets = np.where(features @ np.arange(1, width + 1) + draw.normal(size=records) > 0, 1.0, -1.0)
-    return gather(features, targets, np.zeros(records, dtype=np.int64), norm_bound=bound, names=["owner"])
+    owner = np.zeros(records, dtype=np.int64)
+    return gather(features, targets, owner, norm_bound=bound, names=["owner"], precision=precision)
 
 
 def policy(**changes: Any) -> Policy:

@@ -11,21 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.admm.algorithm import absorb, answer, begin
+from dpadmm.admm.algorithm import absorb, answer, begin, combine, opening
 from dpadmm.agent import Agent
 from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.policy import Policy
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent
+from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 from dpadmm.privacy.mechanisms import Mechanism
 from dpadmm.privacy.memory import MemoryLedger
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import Seeded, System
 from dpadmm.privacy.relations import Relation
 from dpadmm.privacy.shelf import Shelf
 from dpadmm.problems.shards import gather
 from dpadmm.request import Request
 
 PRIVATE = ["dp-admm", "pvp", "dvp"]
+LOCAL = ["obj-g", "obj-l", "out-g", "out-l"]  # several updates a round, the server first
 
 
 @pytest.fixture
@@ -43,6 +44,11 @@ def refused(agent: Agent, reason: str) -> Iterator[None]:
     assert (agent.ledger.spent(), agent.ledger.committed(), len([*agent.ledger.entries()])) == before
     assert sum(times for _, times, _ in agent.ledger.refusals()) == noted + 1
     assert agent.ledger.verify() == []
+
+
+def several(algorithm: str) -> dict[str, Any]:
+    """Three updates a round, where an algorithm has them, and a penalty that grows."""
+    return {"updates": 3, "rho_schedule": "growing:0.3:0.1:2"} if algorithm in LOCAL else {}
 
 
 def play(parties: ModuleType, agent: Agent, terms: Any, rounds: range, run: str = "run") -> list[np.ndarray]:
@@ -391,14 +397,231 @@ def test_a_round_closed_by_another_process_stays_closed(parties: ModuleType, pat
         agents[1].answer(parties.request(terms, 2, missed={1: parties.inputs(1)}))
 
 
+# -- local updates, the server first -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", LOCAL)
+def test_every_local_update_is_debited(parties: ModuleType, path: Path, algorithm: str) -> None:
+    """A round is three events of the mechanism: in the ledger, after a restart, and in the total that was agreed."""
+    terms = parties.agreement(algorithm, **several(algorithm))
+    agent = parties.agent(path)
+    agent.join("run", terms)
+    plan = terms.plan()
+    step = plan.noise[0].mechanism.events()[0]
+    three = SelfComposedDpEvent(step, 3)
+    assert agent.ledger.committed() == {three: 6}
+    for round in range(1, 7):
+        assert agent.answer(parties.request(terms, round)).events == (three,)
+        reopened = parties.ledger(path)
+        assert reopened.spent() == {three: round}
+        spent = reopened.guarantee(1e-6)
+        assert spent == plan.accounts(round).guarantee(0, 1e-6) == best({step: 3 * round}, 1e-6, Relation.REPLACE)
+    assert spent.epsilon == pytest.approx(2.0, rel=1e-6)
+    assert spent.epsilon <= 2.0
+    assert agent.ledger.verify() == []
+
+
+def test_a_budget_for_one_update_a_round_does_not_buy_five(parties: ModuleType, path: Path) -> None:
+    """With the noise given, five updates cost more than one, and the owner's ledger knows."""
+    noise = {"epsilon": None, "noise_multiplier": 5.0}
+    parties.agent(path).join("one", parties.agreement("obj-g", **noise))
+    agent = parties.agent(path.with_name("other"))
+    with refused(agent, "would come to epsilon"):
+        agent.join("five", parties.agreement("obj-g", **noise, updates=5))
+
+
+@pytest.mark.parametrize("algorithm", LOCAL)
+def test_every_local_update_has_noise_of_its_own_on_a_lattice(
+    parties: ModuleType, path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+) -> None:
+    made: list[tuple[np.ndarray, np.ndarray, float]] = []
+    plain = Mechanism.add
+
+    def spy(self: Mechanism, value: Any, sensitivity: Any, words: Any) -> Any:
+        noisy = plain(self, value, sensitivity, words)
+        scale = float(self.scale(sensitivity, value.shape[1])[0])
+        made.append((noisy, words, 2.0 ** (math.floor(math.log2(scale)) - 32)))
+        return noisy
+
+    monkeypatch.setattr(Mechanism, "add", spy)
+    agent, terms = parties.agent(path), parties.agreement(algorithm, **several(algorithm))
+    (value,) = play(parties, agent, terms, range(1, 2))
+    assert len(made) == 3
+    assert len({words.tobytes() for _, words, _ in made}) == 3
+    for noisy, _, step in made:
+        assert np.array_equal(noisy / step, np.rint(noisy / step))
+    if algorithm.startswith("out"):  # what is sent is their mean, and the last is where the next round goes on
+        np.testing.assert_allclose(value, np.mean([noisy for noisy, _, _ in made], axis=0), rtol=1e-14)
+        np.testing.assert_array_equal(agent.state("run").memory.point, made[-1][0])
+
+
+@pytest.mark.parametrize("algorithm", ["obj-g", "out-l"])
+def test_missed_rounds_move_a_server_first_dual_by_the_last_release(
+    parties: ModuleType, path: Path, algorithm: str
+) -> None:
+    """By hand: y <- y + rho^k (z^k - x), with the release that stood for the round, and the penalty of that round."""
+    terms = parties.agreement(algorithm, missing=True, **several(algorithm))
+    plan = terms.plan()
+    rho = {round: plan.rho(round) for round in range(1, 7)}
+    assert rho[1] < rho[2] < rho[4] < rho[6]
+    agent = parties.agent(path, None, parties.Repeatable())
+    (first,) = play(parties, agent, terms, range(1, 2))
+    dual = rho[1] * (parties.inputs(1) - first)
+    np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-14)
+    missed = {2: parties.inputs(2), 3: parties.inputs(3)}
+    value = agent.answer(parties.request(terms, 4, missed=missed)).value
+    for round, release in ((2, first), (3, first), (4, value)):
+        dual = dual + rho[round] * (parties.inputs(round) - release)
+    np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-13)
+    assert np.abs(dual).max() > 0.1
+    restarted = parties.agent(path, None, parties.Repeatable())
+    restarted.join("run", terms)
+    after = restarted.answer(parties.request(terms, 5)).value
+    dual = dual + rho[5] * (parties.inputs(5) - after)
+    np.testing.assert_allclose(restarted.state("run").dual, dual, rtol=1e-13)
+    assert sum(restarted.ledger.spent().values()) == 3
+
+
+def test_an_owner_that_missed_the_first_rounds_stands_by_where_it_began(parties: ModuleType, path: Path) -> None:
+    terms = parties.agreement("obj-g", missing=True, set="simplex:0.6", **several("obj-g"))
+    plan, first = terms.plan(), np.full((1, 3), 0.2)
+    agent = parties.agent(path)
+    agent.join("run", terms)
+    missed = {1: np.ones((1, 3)), 2: parties.inputs(2)}
+    value = agent.answer(parties.request(terms, 3, missed=missed)).value
+    dual = (
+        plan.rho(1) * (missed[1] - first)
+        + plan.rho(2) * (missed[2] - first)
+        + plan.rho(3) * (parties.inputs(3) - value)
+    )
+    np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-12)
+
+
+def test_a_server_that_reuses_stale_releases_keeps_the_duals_of_owners_that_miss_rounds(
+    parties: ModuleType, path: Path
+) -> None:
+    """Two owners, one of which is away for two rounds: the mean of their duals is the server's all the while."""
+    terms = parties.agreement("obj-g", missing=True, counts=(60, 60), **several("obj-g"))
+    plan = terms.plan()
+    owners = [
+        Agent(parties.shards(seed=i), parties.policy(), parties.ledger(path.with_name(str(i))), System(), members=(i,))
+        for i in range(2)
+    ]
+    for owner in owners:
+        owner.join("run", terms)
+    server, last, missed = opening(plan, 1), begin(plan).released, {}
+    for round in range(1, 7):
+        for i, owner in enumerate(owners):
+            if i == 1 and round in (3, 4):
+                missed[round] = server.common
+                continue
+            given = missed if i == 1 else {}
+            asked = Request("run", terms.digest, round, server.common, dict(given))
+            last = np.concatenate([last[:i], owner.answer(asked).value, last[i + 1 :]])
+            given.clear()
+        server = combine(plan, server, last[None], round)
+        if round not in (3, 4):
+            duals = np.concatenate([owner.state("run").dual for owner in owners])
+            np.testing.assert_allclose(server.dual[0], duals.mean(axis=0), rtol=1e-10, atol=1e-13)
+    assert np.abs(server.dual).max() > 1e-4
+
+
+@pytest.mark.parametrize("updates", [10**9, 2**62])
+def test_terms_with_absurdly_many_updates_are_refused(parties: ModuleType, path: Path, updates: int) -> None:
+    """An update takes a fraction of a millisecond at least, and an answer all of them."""
+    agent = parties.agent(path)
+    with refused(agent, "updates"):
+        agent.join("run", parties.agreement("obj-g", updates=updates))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")  # of a number that is about to be refused
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rho_schedule": "balanced", "set": "range:0.3:0.3"},
+        {"rho_schedule": "balanced:1e308", "set": "box:1e-20"},
+        {"schedule": "free-5.3", "set": "range:0.3:0.3"},
+        {"schedule": "free-5.3:1e-320", "set": "box:1"},
+    ],
+    ids=lambda changes: " ".join(changes.values()),
+)
+def test_terms_that_make_no_numbers_are_refused_or_answered_with_numbers(
+    parties: ModuleType, path: Path, changes: dict[str, Any]
+) -> None:
+    agent, terms = parties.agent(path), parties.agreement("obj-g", **changes)
+    try:
+        agent.join("run", terms)
+    except Refused:
+        return
+    for round in (1, 2):
+        assert np.isfinite(agent.answer(parties.request(terms, round)).value).all()
+
+
+# -- records in float32 ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kept", "agreed"), [("float32", "float64"), ("float64", "float32")])
+def test_terms_for_records_of_another_precision_are_refused(
+    parties: ModuleType, path: Path, kept: str, agreed: str
+) -> None:
+    """What sums can lose is paid for by the terms, so they must be about the records there are."""
+    agent = parties.agent(path, records=parties.shards(precision=kept))
+    with refused(agent, f"the terms are for {agreed} records; these are kept in {kept}"):
+        agent.join("run", parties.agreement("obj-g", precision=agreed))
+    with refused(agent, "the terms cannot be met: unknown precision 'float16'"):
+        agent.join("run", parties.agreement("obj-g", precision="float16"))
+    terms = parties.agreement("obj-g", precision=kept)
+    assert np.isfinite(play(parties, agent, terms, range(1, 4))).all()
+
+
+def test_an_exact_solver_over_float32_records_is_refused_at_joining(parties: ModuleType, path: Path) -> None:
+    agent = parties.agent(path, records=parties.shards(precision="float32"))
+    with refused(agent, "solver 'exact' cannot reach its tolerance on float32"):
+        agent.join("run", parties.agreement("pvp", precision="float32"))
+
+
+@pytest.mark.parametrize("algorithm", ["dpsgd", "dp-admm", "obj-g", "out-l"])
+def test_large_inputs_to_float32_records_get_numbers_or_a_refusal(
+    parties: ModuleType, path: Path, algorithm: str
+) -> None:
+    agent = parties.agent(path, records=parties.shards(precision="float32"))
+    terms = parties.agreement(algorithm, precision="float32")
+    agent.join("run", terms)
+    for round in (1, 2, 3):
+        asked = parties.request(terms, round, inputs=np.array([[1e100, -1e100, 1e100]]))
+        try:
+            assert np.isfinite(agent.answer(asked).value).all()
+        except Refused:
+            return
+
+
+def test_whether_a_release_is_a_number_does_not_depend_on_the_records(parties: ModuleType, path: Path) -> None:
+    """Two neighbours in float32, one with a zero in a record where the model is huge: no epsilon covers that."""
+    found = []
+    for number, special in enumerate((0.5, 0.0)):
+        plain = parties.shards(precision="float32")
+        rows = np.where(plain.features == 0.0, 0.1, plain.features)
+        rows[7] = [special, 0.1, 0.1]
+        records = gather(rows, plain.targets, np.zeros(60, dtype=int), norm_bound=1.0, precision="float32")
+        agent = parties.agent(path.with_name(str(number)), records=records)
+        terms = parties.agreement("dpsgd", precision="float32")
+        agent.join("run", terms)
+        try:
+            release = agent.answer(parties.request(terms, 1, inputs=np.array([[1e100, 0.0, 0.0]])))
+            found.append(bool(np.isfinite(release.value).all()))
+        except Refused:
+            found.append(None)
+    assert found[0] == found[1]
+
+
 # -- restarting --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algorithm", PRIVATE)
+@pytest.mark.parametrize("algorithm", [*PRIVATE, *LOCAL])
 def test_a_run_interrupted_anywhere_equals_the_uninterrupted_one(
     parties: ModuleType, path: Path, algorithm: str
 ) -> None:
-    terms = parties.agreement(algorithm, rounds=5, evaluation_epsilon=0.2)
+    terms = parties.agreement(algorithm, rounds=5, evaluation_epsilon=0.2, **several(algorithm))
     double = parties.Repeatable(3)
     whole = play(parties, parties.agent(path, None, double), terms, range(1, 6))
     assert len({value.tobytes() for value in whole}) == 5
@@ -645,12 +868,12 @@ def test_an_evaluations_noise_has_the_agreed_scale(parties: ModuleType, path: Pa
 # -- the same code in simulations --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algorithm", [*PRIVATE, "dpsgd", "admm"])
+@pytest.mark.parametrize("algorithm", [*PRIVATE, "dpsgd", "admm", *LOCAL])
 def test_a_batch_through_an_agent_equals_the_functions_it_calls(parties: ModuleType, algorithm: str) -> None:
     one = parties.shards(120)
     shards = gather(one.features, one.targets, np.arange(120) % 3, norm_bound=1.0)
     private = {} if algorithm != "admm" else {"epsilon": None, "delta": None}
-    plan = parties.agreement(algorithm, counts=(40, 40, 40), **private).plan()
+    plan = parties.agreement(algorithm, counts=(40, 40, 40), **private, **several(algorithm)).plan()
     members, runs = np.tile(np.arange(3), 2), np.repeat([4, 9], 3)
     rows, records = plan.take(members), shards.tile(2)
     agent = Agent(records, None, MemoryLedger(6, Relation.REPLACE), Seeded(2), members=members, runs=runs)
@@ -672,11 +895,11 @@ def test_a_batch_through_an_agent_equals_the_functions_it_calls(parties: ModuleT
     assert agent.ledger.accounts.tally(0) == {expected.events[0]: 4}
 
 
-@pytest.mark.parametrize("algorithm", PRIVATE)
+@pytest.mark.parametrize("algorithm", [*PRIVATE, *LOCAL])
 def test_an_owner_computes_what_a_simulation_on_the_lattice_does(
     parties: ModuleType, path: Path, algorithm: str
 ) -> None:
-    terms = parties.agreement(algorithm)
+    terms = parties.agreement(algorithm, **several(algorithm))
     real = play(parties, parties.agent(path, None, parties.Repeatable(5)), terms, range(1, 5))
     plan = terms.plan().take(np.array([0])).on_lattice()
     twin = Agent(parties.shards(), None, MemoryLedger(1, Relation.REPLACE), Seeded(5))

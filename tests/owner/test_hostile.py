@@ -193,6 +193,33 @@ def test_malformed_requests(parties: ModuleType, watched: Watched) -> None:
     assert len(watched.agent.ledger.refusals()) <= 1001
 
 
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_malformed_requests_for_local_updates(parties: ModuleType, tmp_path: Path, precision: str) -> None:
+    """The server first, several updates a round, over a set and outside of it; inputs up to 1e100 in float32 too."""
+    records = parties.shards(precision=precision)
+    watched = Watched(parties.agent(tmp_path / "patients.ledger", parties.policy(epsilon=100.0), records=records))
+    terms = {
+        "local": parties.agreement("obj-g", missing=True, rounds=8, updates=2, set="ball:2", precision=precision),
+        "free": parties.agreement("obj-l", missing=True, rounds=8, updates=2, precision=precision),
+        "leaving": parties.agreement("out-l", rounds=8, rho_schedule="growing:0.3:0.1:2", precision=precision),
+        "descent": parties.agreement("dpsgd", missing=True, rounds=8, precision=precision),
+    }
+    for name, agreed in terms.items():
+        watched.agent.join(name, agreed)
+        for round in (1, 2):
+            watched.ask(Request(name, agreed.digest, round, np.array([[1e100, -1e100, 0.0]]) * 10.0 ** -(16 * round)))
+    assert len(watched.sent) == 8
+
+    @settings(many, max_examples=many.max_examples // 2)
+    @given(requests({name: agreed.digest for name, agreed in terms.items()}, watched.seals))
+    def attack(request: Any) -> None:
+        watched.ask(request)
+
+    attack()
+    watched.close()
+    assert watched.refusals > 50
+
+
 @pytest.mark.parametrize("trouble", ["locked", "full", "closed"])
 def test_malformed_requests_to_a_ledger_in_trouble(parties: ModuleType, watched: Watched, trouble: str) -> None:
     terms = parties.agreement(rounds=8)
