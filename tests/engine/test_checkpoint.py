@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from dpadmm.engine import checkpoint
 from dpadmm.engine import experiment as module
 from dpadmm.engine.experiment import train
 from dpadmm.errors import InputError
@@ -225,3 +226,11 @@ def test_the_saved_model_is_the_first_run_s(experiment, tmp_path):
     assert model["features"] == ["x0", "x1", "x2", "x3", "(intercept)"]
     assert model["private"] is True
     assert result.out == str(tmp_path / "run")
+
+
+def test_a_checkpoint_that_lacks_something_is_refused_by_name(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    with path.open("wb") as file:
+        np.savez(file, digest=np.array("d"), round=np.array(1))
+    with pytest.raises(InputError, match="lacks 'released'; start the run again"):
+        checkpoint.load(path, "d")

@@ -38,6 +38,8 @@ class Setting:
             raise InputError(f"rounds {self.rounds}: at least one round is needed.")
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
+        if self.precision == "float32" and not self.norm_bound <= 1e6:
+            raise InputError(f"norm bound {self.norm_bound:g}: records in float32 need one of at most 1e6.")
         if self.unit_size < 1:
             raise InputError(f"records per person {self.unit_size}: at least one.")
         for name, value in (("rho", self.rho), ("radius", self.radius), ("norm bound", self.norm_bound)):

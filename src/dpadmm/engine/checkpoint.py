@@ -51,9 +51,12 @@ def load(path: Path, digest: str) -> tuple[State, History]:
         raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run again.") from None
     if made_by != digest:
         raise InputError(f"checkpoint {str(path)!r} belongs to another spec; resume with the spec it was made by.")
-    agents = AgentState.from_arrays(_below("agents.", arrays))
-    means = (arrays["mean_common"], arrays["mean_local"], arrays["mean_local_before"])
-    state = State(int(arrays["round"]), Server(arrays["common"], arrays["dual"]), agents, *means)
+    try:
+        agents = AgentState.from_arrays(_below("agents.", arrays))
+        means = (arrays["mean_common"], arrays["mean_local"], arrays["mean_local_before"])
+        state = State(int(arrays["round"]), Server(arrays["common"], arrays["dual"]), agents, *means)
+    except KeyError as error:
+        raise InputError(f"checkpoint {str(path)!r} lacks {error}; start the run again.") from None
     return state, History.from_arrays(_below("history.", arrays))
 
 

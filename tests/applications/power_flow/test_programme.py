@@ -12,12 +12,13 @@ from scipy.sparse import csc_array, csc_matrix, diags_array
 from dpadmm.applications.power_flow import certified, computed, decompose, given, relax, violation
 from dpadmm.applications.power_flow import programme as programme_module
 from dpadmm.applications.power_flow.certified import nearest_certified
-from dpadmm.applications.power_flow.condensed import condense
+from dpadmm.applications.power_flow.condensed import Condensed, condense
 from dpadmm.applications.power_flow.pooled import minimise
 from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.rounds import run
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.errors import ConvergenceError, InputError
+from dpadmm.problems.sets.cone import Cone
 
 
 @pytest.fixture
@@ -348,6 +349,79 @@ def test_the_proof_holds_for_any_answer_near_the_right_one(halves, flat, metric,
                 found = nearest_certified(condensed, point, weights, np.inf, "zone")
                 np.testing.assert_allclose(found, best + condensed.lift @ error, atol=1e-9)
                 assert np.sqrt(weights @ (found - best) ** 2) <= proven(condensed, point, weights) + 1e-4
+
+
+def plain(rows, limits, **kinds):
+    """A set by hand, in as many variables as it is about."""
+    rows = csc_array(np.array(rows, dtype=float))
+    size = rows.shape[1]
+    cone = Cone(rows, np.array(limits, dtype=float), **kinds)
+    return Condensed(cone, csc_array(np.eye(size)), np.arange(size))
+
+
+@pytest.mark.parametrize(
+    ("condensed", "point", "move", "multipliers", "nearest"),
+    [
+        pytest.param(
+            plain([[1, 0]], [1], nonnegative=1),
+            [3, 0],
+            [-2, 0.3],
+            [2],
+            [1, 0],
+            id="the right face, but elsewhere on it",
+        ),
+        pytest.param(
+            plain(np.eye(2), [1, 1], nonnegative=2), [3, 1], [-1, -1], [1, 1], [1, 1], id="one limit missed, one kept"
+        ),
+        pytest.param(
+            plain(np.eye(2), [1, 1], zero=2), [3, 1], [-1, -1], [1, 1], [1, 1], id="two equations missed, either way"
+        ),
+        pytest.param(plain([[1]], [1], nonnegative=1), [0], [1], [-1], [0], id="a limit that pulls"),
+        pytest.param(
+            plain(-np.eye(3), [0, 0, 0], second_order=(3,)),
+            [1.5, 0.5, 0],
+            [-0.5, 0.5, 0],
+            [-0.5, 0.5, 0],
+            [1.5, 0.5, 0],
+            id="a cone that pulls",
+        ),
+        pytest.param(
+            plain(-np.eye(3), [0, 0, 0], second_order=(3,)),
+            [-1, 3, 4],
+            [1, -3, -4],
+            [1, -3, -4],
+            [2, 1.2, 1.6],
+            id="the tip of a cone",
+        ),
+    ],
+)
+def test_a_wrong_answer_by_hand_is_not_proven(condensed, point, move, multipliers, nearest, monkeypatch):
+    """Each fulfils all conditions of optimality but one, so only one term of the proof stands against it."""
+    wrong = [(np.array(move, dtype=float), np.array(multipliers, dtype=float))]
+    monkeypatch.setattr(certified, "_answers", lambda *_: iter(wrong))
+    point, weights = np.array(point, dtype=float), np.ones(len(point))
+    found = nearest_certified(condensed, point, weights, np.inf, "zone")
+    apart = np.linalg.norm(found - np.array(nearest))
+    assert apart > 0.2
+    assert apart <= proven(condensed, point, weights)
+
+
+def test_slacks_are_measured_against_the_nearest_of_the_cone():
+    """Moreau: what is taken away lies in the polar cone, and at right angles."""
+    rng = np.random.default_rng(14)
+    cone = Cone(csc_array((11, 1)), np.zeros(11), zero=2, nonnegative=3, second_order=(4, 2))
+    heights = []
+    for slack in 2 * rng.normal(size=(50, 11)):
+        near = certified._in_cone(cone, slack)
+        off = near - slack
+        assert not near[:2].any()
+        assert min(near[2:5].min(), off[2:5].min()) >= 0
+        for part in (slice(5, 9), slice(9, 11)):
+            for vector in (near[part], off[part]):
+                assert np.linalg.norm(vector[1:]) <= vector[0] + 1e-12
+            assert near[part] @ off[part] == pytest.approx(0, abs=1e-12)
+            heights.append((near[part][0] > 0) + 2 * (off[part][0] > 0))
+    assert set(heights) == {1, 2, 3}  # within, at the tip, and on the side
 
 
 def test_an_accuracy_that_nobody_can_prove_is_refused(halves, flat, metric):

@@ -192,7 +192,7 @@ def test_an_update_is_a_projected_gradient_step_in_the_metric(halves, watched, m
             last[place] = ends[-1]
 
 
-def test_every_noise_is_drawn_anew(halves, monkeypatch):
+def test_every_noise_is_drawn_anew(halves, thirds, monkeypatch):
     """For every zone, round and update, and for the loads; none is a piece of another."""
     drawn, original = [], Protection._noise
 
@@ -208,9 +208,9 @@ def test_every_noise_is_drawn_anew(halves, monkeypatch):
         assert len(drawn) == 12
         assert len(set(np.concatenate(drawn).tolist())) == 48
     drawn.clear()
-    run(halves, Terms("input", rounds=3, noise_multiplier=1.0, delta=1e-2), seed=3)
-    assert len(drawn) == 2
-    assert len({tuple(each) for each in drawn}) == 2
+    run(thirds, Terms("input", rounds=3, noise_multiplier=1.0, delta=1e-2), seed=3)
+    assert [each.size for each in drawn] == [2, 2, 2]  # as many for every zone
+    assert len(set(np.concatenate(drawn).tolist())) == 6
 
 
 # The result.

@@ -1,11 +1,12 @@
 """How far loads move a zone's results: by hand, by trying every bus, and beside what the paper and the audit say."""
 
+import dataclasses
 from itertools import product
 
 import numpy as np
 import pytest
 
-from dpadmm.applications.power_flow import row_norms
+from dpadmm.applications.power_flow import decompose, row_norms
 from dpadmm.applications.power_flow.certified import nearest_certified
 from dpadmm.applications.power_flow.condensed import condense
 from dpadmm.applications.power_flow.sensitivity import Adjacency
@@ -131,6 +132,15 @@ def test_rows_of_the_hand_made_network_by_hand(halves):
     # Both of its loads pull at the one voltage: in opposite directions if they change alike.
     assert both.of_gradient(second, 2) == pytest.approx(2 * BETA * np.sqrt(6 + (active - reactive) ** 2))
     assert both.of_gradient(second, 1) == pytest.approx(2 * BETA * (6 + active - reactive))
+
+
+def test_a_shunt_decides_which_changes_of_both_loads_are_worse(halves):
+    """With a reactor in place of the capacitor the two rows of bus 20 pull alike, so loads that rise together do."""
+    buses = halves.network.buses
+    turned = dataclasses.replace(halves.network, buses=dataclasses.replace(buses, susceptance=-buses.susceptance))
+    zone = decompose(turned, halves.partition).zones[1]
+    assert Adjacency(BETA).of_gradient(zone, 2) == pytest.approx(2 * BETA * np.sqrt(6 + (3 / 50 + 19 / 50) ** 2))
+    assert Adjacency(BETA).of_gradient(zone, 1) == pytest.approx(2 * BETA * (6 + 3 / 50 + 19 / 50))
 
 
 def test_case14_has_the_norms_of_the_audit(case14):

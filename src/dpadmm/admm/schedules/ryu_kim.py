@@ -29,7 +29,8 @@ def _check_bounded(setting: Setting, schedule: str) -> None:
 
 def _damped(setting: Setting, theta: FloatArray | float, round: int, schedule: str) -> FloatArray:
     """1/eta = L_f + sqrt(k)/theta; theta is infinite without noise."""
-    return 1.0 / (smoothness(setting, schedule, "theorem-5.4") + np.sqrt(float(round)) / theta)
+    with np.errstate(over="ignore"):  # a step that is no number is refused with the plan
+        return 1.0 / (smoothness(setting, schedule, "theorem-5.4") + np.sqrt(float(round)) / theta)
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,13 @@ def nearest_certified(
     factors = splu(quadratic)
     free = factors.solve(lift.T @ (weights * point))  # the nearest point without conditions
     rows, limits = csc_matrix(cone.rows), cone.limits - cone.rows @ free
+    steepest = float(abs(quadratic).sum(axis=0).max())  # so that what is missed costs something without multipliers too
     reached = np.inf
     for move, multipliers in _answers(quadratic, rows, limits, cone):
         y, slack = _in_dual(cone, multipliers), limits - rows @ move
         apart = move + factors.solve(rows.T @ y)
-        missed = 2.0 * float(np.linalg.norm(y) * np.linalg.norm(slack - _in_cone(cone, slack)))
+        outside = float(np.linalg.norm(slack - _in_cone(cone, slack)))
+        missed = 2.0 * (float(np.linalg.norm(y)) + steepest * outside) * outside
         gap = 0.5 * float(apart @ (quadratic @ apart)) + abs(float(y @ slack)) + missed
         reached = min(reached, float(np.sqrt(2.0 * gap)))
         if reached <= error:

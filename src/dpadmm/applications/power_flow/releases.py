@@ -24,8 +24,8 @@ from dpadmm.problems.shards import FloatArray
 Words = Callable[[str, int], WordArray]
 
 # Of a projection whose result is perturbed afterwards, in the metric of the step: relative to how far the step can lead
-# without the loads, which is public.
-SOLVER_ERROR = 3e-5
+# without the loads, which is public. Far away solvers are relatively better, and noise must not feed on their error.
+SOLVER_ERROR, FAR_ERROR = 3e-5, 2e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Step:
     @property
     def error(self) -> float:
         """What a certified projection must reach."""
-        return SOLVER_ERROR * max(10.0, self.reach)
+        return max(SOLVER_ERROR * min(max(10.0, self.reach), 33.0), FAR_ERROR * self.reach)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class Terms:
     def protection(self) -> Protection:
         """The algorithm with its noise."""
         adjacency = Adjacency(self.beta, self.both_loads)
-        return PROTECTIONS[self.algorithm](self._multiplier(), adjacency, self.paper_noise)
+        return PROTECTIONS[self.algorithm](self._multiplier, adjacency, self.paper_noise)
 
     def eta(self, smoothness: float, round: int) -> float:
         """The step of an update, for an objective whose gradient has this Lipschitz constant."""
@@ -86,7 +87,7 @@ class Terms:
             return 1.0 / np.sqrt(float(round))
         if self.mechanism is None:
             return 1.0 / smoothness
-        noise = MECHANISMS[self.mechanism](np.array([self._multiplier()]))
+        noise = MECHANISMS[self.mechanism](np.array([self._multiplier]))
         return 1.0 / (smoothness + np.sqrt(float(round)) / step_epsilon(noise, self.delta or 1e-6))
 
     def claimed(self) -> float | None:
@@ -97,6 +98,7 @@ class Terms:
             return self.releases * self.epsilon
         return Claim("power flow", self.epsilon, self.delta or 0.0, self.releases).total
 
+    @cached_property
     def _multiplier(self) -> float:
         if self.mechanism is None:
             return 0.0

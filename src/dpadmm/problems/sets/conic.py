@@ -33,6 +33,7 @@ TOLERANCE = 1e-6  # every projection is proven to lie within this distance of th
 ACCURACY = 1e-12  # asked of the solver; Newton's method needs only to be told which rows are tight
 SURE = 1e4  # a row is surely tight if its multiplier is so many slacks; thin sets leave opposite rows alike
 LARGE = 2000  # entries; Newton's method alone is then much faster than the solver, and near the set it often succeeds
+LARGEST = 1e100  # of a point's entries
 TRIES = 8  # to step in from the last place; each aims twice as deep
 
 
@@ -97,8 +98,10 @@ class ConicProjector:
         return self.slacks.violation((self.limits - self.rows @ x) / self.lengths)
 
     def _nearest(self, point: FloatArray, weights: FloatArray) -> FloatArray:
-        if not np.isfinite(point).all():
-            raise ConvergenceError(f"set {self.name!r}: a point to project is not finite; make the steps smaller.")
+        if not np.abs(point).max(initial=0.0) <= LARGEST:  # nor NaN; squares of more would overflow
+            raise ConvergenceError(
+                f"set {self.name!r}: a point to project is beyond {LARGEST:g}; make the steps smaller."
+            )
         if self._inside(point, 0.0):
             return point
         # Multipliers grow with the distance. Divided by it, they are of the size of the slacks.
