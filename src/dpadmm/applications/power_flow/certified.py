@@ -18,6 +18,7 @@ from dpadmm.applications.power_flow.condensed import Condensed
 from dpadmm.errors import ConvergenceError
 from dpadmm.problems.sets.cone import Cone
 from dpadmm.problems.sets.interior import kinds, settings
+from dpadmm.problems.sets.slacks import Slacks
 from dpadmm.problems.shards import FloatArray
 
 ACCURACY = 1e-9
@@ -35,6 +36,7 @@ def nearest_certified(
     than twice those that were found: the one step that is not proven.
     """
     cone, lift = condensed.cone, condensed.lift
+    slacks = Slacks(cone.zero, cone.nonnegative, cone.second_order)
     quadratic = csc_matrix(lift.T @ diags_array(weights) @ lift)
     factors = splu(quadratic)
     free = factors.solve(lift.T @ (weights * point))  # the nearest point without conditions
@@ -42,9 +44,9 @@ def nearest_certified(
     steepest = float(abs(quadratic).sum(axis=0).max())  # so that what is missed costs something without multipliers too
     reached = np.inf
     for move, multipliers in _answers(quadratic, rows, limits, cone):
-        y, slack = _in_dual(cone, multipliers), limits - rows @ move
+        y, slack = slacks.dual(multipliers), limits - rows @ move
         apart = move + factors.solve(rows.T @ y)
-        outside = float(np.linalg.norm(slack - _in_cone(cone, slack)))
+        outside = float(np.linalg.norm(slack - slacks.nearest(slack)))
         missed = 2.0 * (float(np.linalg.norm(y)) + steepest * outside) * outside
         gap = 0.5 * float(apart @ (quadratic @ apart)) + abs(float(y @ slack)) + missed
         reached = min(reached, float(np.sqrt(2.0 * gap)))
@@ -70,30 +72,3 @@ def _answers(
         answer = solver.solve(warm_start=True, **found)
         found = {name: np.array(answer[name]) for name in ("x", "y", "s")}
         yield found["x"], found["y"]
-
-
-def _in_cone(cone: Cone, slack: FloatArray) -> FloatArray:
-    """The nearest point of K."""
-    found, at = slack.copy(), cone.zero + cone.nonnegative
-    found[: cone.zero] = 0.0
-    found[cone.zero : at] = np.maximum(found[cone.zero : at], 0.0)
-    for size in cone.second_order:
-        height, length = slack[at], float(np.linalg.norm(slack[at + 1 : at + size]))
-        if length > abs(height):
-            found[at] = middle = 0.5 * (height + length)
-            found[at + 1 : at + size] *= middle / length
-        elif length > height:
-            found[at : at + size] = 0.0
-        at += size
-    return found
-
-
-def _in_dual(cone: Cone, y: FloatArray) -> FloatArray:
-    """The multipliers, moved into the dual cone where rounding left them outside."""
-    y = y.copy()
-    at = cone.zero + cone.nonnegative
-    y[cone.zero : at] = np.maximum(y[cone.zero : at], 0.0)
-    for size in cone.second_order:
-        y[at] = max(y[at], float(np.linalg.norm(y[at + 1 : at + size])))
-        at += size
-    return y

@@ -11,6 +11,7 @@ from dpadmm.applications.power_flow.network import Network
 from dpadmm.applications.power_flow.relaxation import Relaxation, relax
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.interior import kinds
 from dpadmm.problems.shards import FloatArray
 
 SOLVED = ("Solved", "AlmostSolved")
@@ -62,15 +63,10 @@ def minimise(cone: Cone, quadratic: csc_array, linear: FloatArray, name: str) ->
     """The point of the set where ½ x' quadratic x + linear' x is least, by Clarabel's interior-point method."""
     import clarabel
 
-    kinds = [clarabel.SecondOrderConeT(size) for size in cone.second_order]
-    if cone.nonnegative:
-        kinds.insert(0, clarabel.NonnegativeConeT(cone.nonnegative))
-    if cone.zero:
-        kinds.insert(0, clarabel.ZeroConeT(cone.zero))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
-    solution = clarabel.DefaultSolver(quadratic, linear, cone.rows, cone.limits, kinds, settings).solve()
+    solution = clarabel.DefaultSolver(quadratic, linear, cone.rows, cone.limits, kinds(cone), settings).solve()
     status = str(solution.status)
     if status in INFEASIBLE:
         raise InputError(
