@@ -81,6 +81,15 @@ class Shards:
         """The agents of `runs` independent runs, one run after the other."""
         return self if runs == 1 else self.take(np.tile(np.arange(self.agents), runs))
 
+    def pick(self, rows: IntArray, counts: IntArray) -> Shards:
+        """Some records of each agent, copied: `rows` numbers them within their agent, the agents' one after another,
+        and `counts` says how many each agent has. An agent may have none."""
+        stops = np.cumsum(counts)
+        table = rows + np.repeat(self.starts, counts)
+        return replace(
+            self, features=self.features[table], targets=self.targets[table], starts=stops - counts, stops=stops
+        )
+
     @cached_property
     def chunks(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """Start, stop and agent of every chunk, and each agent's first chunk (one more entry closes the last)."""
@@ -109,7 +118,7 @@ class Shards:
         point = x if precision == np.float64 else np.clip(x, -LARGEST_FLOAT32, LARGEST_FLOAT32)
         point = np.ascontiguousarray(point, dtype=precision)
         kernel(loss, *self.storage, self.targets, start, stop, agent, weights, point, parts)
-        if start.size == self.agents:
+        if start.size == self.agents and np.array_equal(agent, np.arange(self.agents)):
             return parts
         out = np.empty((self.agents, *shape))
         add_chunks(parts, first, out)

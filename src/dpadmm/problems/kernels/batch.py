@@ -12,8 +12,11 @@ from dpadmm.problems.compiled import compiled
 
 @compiled(parallel=True)
 def add_chunks(parts: Any, first: Any, out: Any) -> None:
-    """out[i] = sum of parts[first[i]:first[i+1]], in order."""
+    """out[i] = sum of parts[first[i]:first[i+1]], in order; zero where there are none."""
     for i in prange(out.shape[0]):
+        if first[i] == first[i + 1]:
+            out[i] = np.zeros_like(out[i])
+            continue
         total = parts[first[i]].copy()
         for c in range(first[i] + 1, first[i + 1]):
             total += parts[c]
