@@ -63,6 +63,8 @@ def check_lattice(plan: Plan) -> None:
     one, dimension = np.ones(plan.setting.agents), plan.setting.dimension
     for noise in plan.noise:
         (noise.output or noise.mechanism).scale(one, dimension)
+        if noise.anchor is not None:
+            noise.anchor.scale(one, dimension)
     if plan.evaluation is not None:
         plan.evaluation.scale(one, 1)
 

@@ -61,6 +61,10 @@ class RunSpec:
     radius: float = 100.0
     schedule: str | None = None
     updates: int | None = None  # local updates a round
+    batch: float | None = None  # records of a mini-batch, or the share of them below 1
+    sampling: str | None = None
+    average: str | None = None
+    reach: float | None = None  # how far a round's steps may lead
     mechanism: str | None = None
     tolerance: float | None = None
     extra_curvature: float | None = None
@@ -83,7 +87,10 @@ class RunSpec:
             raise unknown("algorithm", self.algorithm, ALGORITHMS)
         changes: dict[str, Any] = {
             name: getattr(self, name)
-            for name in ("mechanism", "updates", "tolerance", "extra_curvature", "unit_gain", "weighting")
+            for name in (
+                *("mechanism", "updates", "batch", "sampling", "average", "reach"),
+                *("tolerance", "extra_curvature", "unit_gain", "weighting"),
+            )
             if getattr(self, name) is not None
         }
         if self.weighting not in (None, *WEIGHTINGS):
@@ -143,7 +150,8 @@ class RunSpec:
                 share = self.evaluation_epsilon
                 raise InputError(f"evaluation_epsilon {share!r}: must be positive and below epsilon {self.epsilon:g}.")
             budget = Budget(self.epsilon - self.evaluation_epsilon, budget.delta)
-        return PaperNoise(budget) if self.paper_noise else TotalBudget((budget,))
+        as_printed = self.paper_noise or self.recipe().as_printed
+        return PaperNoise(budget) if as_printed else TotalBudget((budget,))
 
     def plan(self, counts: IntArray, width: int, classes: int, records_per_person: int = 1) -> Plan:
         """Every number of the run, from this spec and public facts: records per agent, columns (with the intercept),

@@ -22,6 +22,7 @@ from dpadmm.privacy.events import (
     PoissonSampledDpEvent,
     PureDpEvent,
     RandomizedResponseDpEvent,
+    SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
 from dpadmm.privacy.wire import (
@@ -56,6 +57,7 @@ EVENTS = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
         st.builds(PoissonSampledDpEvent, CHANCES, inner),
+        st.builds(SampledWithoutReplacementDpEvent, st.integers(1, 10**9), st.integers(1, 9), inner),
         st.builds(SelfComposedDpEvent, inner, st.integers(0, 10**12)),
         st.builds(lambda parts: ComposedDpEvent(tuple(parts)), st.lists(inner, max_size=4)),
     ),
@@ -95,6 +97,7 @@ def test_every_kind_of_event_is_covered() -> None:
         RandomizedResponseDpEvent(0.7, 3),
         MixtureOfGaussiansDpEvent(2.0, (1.0, 2.0), (0.25, 0.75)),
         PoissonSampledDpEvent(0.01, GaussianDpEvent(1.1)),
+        SampledWithoutReplacementDpEvent(6838, 1, GaussianDpEvent(1.1)),
         SelfComposedDpEvent(PureDpEvent(0.1), 7),
         ComposedDpEvent((GaussianDpEvent(1.0), ComposedDpEvent((PureDpEvent(0.2),)))),
     ]

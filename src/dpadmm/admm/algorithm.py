@@ -55,6 +55,7 @@ class Algorithm:
     schedule: Schedule = field(default_factory=Fixed)  # solvers that take no step ignore it
     rho: RhoSchedule = field(default_factory=ConstantRho)
     weighting: str = "owners"  # whether all owners count alike, or all records
+    as_printed: bool = False  # True where the noise is a paper's own formula, and the budget asked for its claim
     twin: str | None = None  # the recipe this one becomes without noise
 
     @property
@@ -65,8 +66,13 @@ class Algorithm:
         """Which phase round k = 1.. is in."""
         return (round - 1) % len(self.phases)
 
+    def local(self, setting: Setting) -> Setting:
+        """The terms as agents see them: without the penalty, where the server applies it."""
+        return setting.without_penalty() if self.consensus.penalises else setting
+
     def check(self, setting: Setting) -> None:
         """Raises an `InputError` that names the part and what it misses; runs before round one."""
+        setting = self.local(setting)
         if self.private and not np.isfinite(setting.gradient_sensitivity()).all():
             raise InputError(f"loss {setting.problem.loss.name!r} without a bound on its slope has no sensitivity.")
         setting.problem.domain.check(setting.dimension)
@@ -100,14 +106,15 @@ class Algorithm:
     def plan(self, setting: Setting, request: Request) -> Plan:
         """Fixes every number of the run."""
         self.check(setting)
-        noise = tuple(phase.perturbation.calibrate(setting, phase.solver, request) for phase in self.phases)
-        first = self.phases[0]
+        local, first = self.local(setting), self.phases[0]
+        noise = tuple(phase.perturbation.calibrate(local, phase.solver, request) for phase in self.phases)
         level = Level(
-            sigma=first.perturbation.gradient_noise(setting, noise[0]),
+            sigma=first.perturbation.gradient_noise(local, noise[0]),
             epsilon=step_epsilon(noise[0].mechanism, request.delta),
-            slope=float(setting.gradient_bound.max(initial=0.0)),
-            diameter=setting.problem.domain.diameter(setting.dimension),
+            slope=float(local.gradient_bound.max(initial=0.0)),
+            diameter=local.problem.domain.diameter(local.dimension),
             steps=first.solver.steps,
+            spread=first.solver.spread(local) if first.solver.sampled else None,
         )
         plan = Plan(self, setting, noise, level)
         plan.check_numbers()
@@ -134,9 +141,14 @@ class Plan:
     level: Level  # of the noise that steps and penalties are tuned to
     evaluation: Mechanism | None = None  # what covers one estimate of the error on each agent's own records
 
+    @property
+    def local(self) -> Setting:
+        """The terms as agents see them."""
+        return self.algorithm.local(self.setting)
+
     def eta(self, round: int) -> FloatArray:
         """The step of each agent in a round; (n,)."""
-        return self.algorithm.schedule.eta(self.setting, self.level, round)
+        return self.algorithm.schedule.eta(self.local, self.level, round)
 
     def rho(self, round: int) -> float:
         """ADMM's penalty in a round, the same for all agents."""
@@ -171,6 +183,8 @@ class Plan:
                         f"{name} {values[np.argmin(fits)]:g} in round {round}: must lie between {1 / LARGEST:g} and "
                         f"{LARGEST:g}; change the schedule, the set or the noise."
                     )
+            solver = self.algorithm.phases[self.algorithm.phase(round)].solver
+            solver.check_step(self.local, self.rho(round), self.eta(round))
 
     def check_budget(self, budgets: Sequence[Budget]) -> None:
         """The last word is the accountant's: whatever was calibrated, no agent's whole run may exceed its budget."""
@@ -250,7 +264,7 @@ def answer(
 
     `state` has absorbed the previous round; `common` is what was broadcast then, one row per agent.
     """
-    setting, index, consensus = plan.setting, plan.algorithm.phase(round), plan.algorithm.consensus
+    setting, index, consensus = plan.local, plan.algorithm.phase(round), plan.algorithm.consensus
     phase, rho = plan.algorithm.phases[index], plan.rho(round)
     tilt, kappa, centre = consensus.terms(rho, state.dual, common)
     subproblem = Subproblem(setting.problem, shards, setting.weights, tilt, kappa, centre)

@@ -33,7 +33,7 @@ class TotalBudget:
 
 @dataclass(frozen=True)
 class PaperNoise:
-    """The papers' request, for reproductions: (epsilon, delta) of every single step."""
+    """The papers' request, for reproductions: (epsilon, delta) of every single step, or in 002 of the whole run."""
 
     per_step: Budget
 
@@ -66,10 +66,11 @@ class Level:
     slope: float = 1.0  # no agent's gradient is longer, as far as records go
     diameter: float = np.inf  # of the largest agent's set
     steps: int = 1  # in a round
+    spread: FloatArray | None = None  # (n,) of gradients of mini-batches, in the mean square; None: whole gradients
 
     def take(self, agents: Any) -> Level:
         """The rows of these agents; the rest is the same for all, because all must use the same penalties."""
-        return replace(self, sigma=self.sigma[agents])
+        return replace(self, sigma=self.sigma[agents], spread=None if self.spread is None else self.spread[agents])
 
 
 def step_epsilon(mechanism: Mechanism, delta: float) -> float:
@@ -88,11 +89,13 @@ class Noise:
     events: tuple[DpEvent, ...]
     output: Mechanism | None = None  # objective perturbation's cover for an inexact minimiser
     curvature: FloatArray | None = None  # objective perturbation's extra quadratic term
+    anchor: Mechanism | None = None  # of the whole gradient that mini-batches correct, where it has noise of its own
 
     def on_lattice(self) -> Noise:
         """For real releases: what is added to a released value lies on one lattice with it."""
         output = None if self.output is None else self.output.on_lattice()
-        return replace(self, mechanism=self.mechanism.on_lattice(), output=output)
+        anchor = None if self.anchor is None else self.anchor.on_lattice()
+        return replace(self, mechanism=self.mechanism.on_lattice(), output=output, anchor=anchor)
 
     def take(self, agents: Any) -> Noise:
         """The rows of these agents."""
@@ -102,4 +105,5 @@ class Noise:
             events=tuple(self.events[i] for i in agents),
             output=None if self.output is None else self.output.take(agents),
             curvature=None if self.curvature is None else self.curvature[agents],
+            anchor=None if self.anchor is None else self.anchor.take(agents),
         )

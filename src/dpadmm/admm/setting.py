@@ -9,6 +9,7 @@ import numpy as np
 
 from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.relations import Relation
+from dpadmm.problems.penalties import NoPenalty
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import PRECISIONS, FloatArray, IntArray
 
@@ -81,6 +82,10 @@ class Setting:
         if bend is None or not self.problem.smooth:
             return None
         return self.weights * self.counts * bend + self.problem.strength * (self.problem.penalty.curvature or 0.0)
+
+    def without_penalty(self) -> Setting:
+        """The same terms with the losses alone."""
+        return replace(self, problem=replace(self.problem, penalty=NoPenalty(), strength=0.0))
 
     def take(self, agents: Any) -> Setting:
         """The same terms for these agents only."""

@@ -25,6 +25,12 @@ class Subproblem:
     kappa: FloatArray  # (n, 1)
     centre: FloatArray  # (n, D)
 
+    @property
+    def smoothness(self) -> FloatArray | None:
+        """L of everything but the penalty, from public bounds; (n, 1), None where the loss has kinks."""
+        bend = self.problem.loss.curvature_bound(self.shards.norm_bound)
+        return None if bend is None else (self.weights * self.shards.counts * bend)[:, None] + self.kappa
+
     def loss_gradient(self, x: FloatArray) -> FloatArray:
         """The part that touches records; all else in this class is public."""
         return self.problem.loss.gradient(self.shards, x, self.weights)

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from dpadmm.admm.algorithm import Algorithm
 from dpadmm.papers.dp_admm import ADMM, DP_ADMM, DPSGD, DVP, GRADIENT_DESCENT, LINEARISED_ADMM, PVP
+from dpadmm.papers.ps_admm import (
+    GRADIENT_ADMM,
+    PS_ADMM,
+    PS_ADMM_ANCHOR,
+    PS_ADMM_FULL,
+    PS_ADMM_PAPER,
+    PS_ADMM_SGD,
+    SCAS_ADMM,
+    SCAS_ADMM_PAPER,
+    SGD_ADMM,
+)
 from dpadmm.papers.ryu_kim import LOCAL_UPDATES, OBJ_G, OBJ_L, OUT_G, OUT_L
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -11,6 +22,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     for recipe in (
         *(ADMM, PVP, DVP, DP_ADMM, DPSGD, LINEARISED_ADMM, GRADIENT_DESCENT),
         *(OBJ_G, OBJ_L, OUT_G, OUT_L, LOCAL_UPDATES),
+        *(SCAS_ADMM, PS_ADMM, PS_ADMM_ANCHOR, SGD_ADMM, PS_ADMM_SGD, GRADIENT_ADMM, PS_ADMM_FULL),
+        *(SCAS_ADMM_PAPER, PS_ADMM_PAPER),
     )
 }
 

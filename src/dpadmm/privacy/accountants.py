@@ -9,8 +9,9 @@ relation in force*. dp_accounting sometimes applies a relation a second time, an
 * its `PLDAccountant` forgets to multiply randomised response by the count.
 
 So plain events are handed over one at a time, each under the relation that takes its noise multiplier as it is:
-REPLACE_ONE for randomised response, REPLACE_SPECIAL for everything else. The caller's relation matters for Poisson
-subsampling only, which is accounted for under zero-out and refused under replace.
+REPLACE_ONE for randomised response, REPLACE_SPECIAL for everything else. The caller's relation matters for sampling
+only: independent coins (Poisson) are accounted for under zero-out, samples of a fixed size under replace, and each is
+refused under the other.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 
 from dpadmm.errors import InputError
-from dpadmm.privacy import gaussian
+from dpadmm.privacy import gaussian, mixtures
 from dpadmm.privacy.concentrated import zcdp_epsilon
 from dpadmm.privacy.events import (
     DpEvent,
@@ -38,6 +39,7 @@ from dpadmm.privacy.events import (
     PoissonSampledDpEvent,
     PureDpEvent,
     RandomizedResponseDpEvent,
+    SampledWithoutReplacementDpEvent,
     Tally,
     dominating,
     flatten,
@@ -47,6 +49,10 @@ from dpadmm.privacy.relations import Relation
 _GAUSSIAN = (GaussianDpEvent,)
 _PURE = (PureDpEvent, LaplaceDpEvent)
 _SAMPLED = (PoissonSampledDpEvent, MixtureOfGaussiansDpEvent)
+_OF_FIXED_SIZE = (SampledWithoutReplacementDpEvent,)
+
+# Sampling at an order a costs O(a) or O(a²) to bound, and at whole orders only is the bound itself.
+_SAMPLED_ORDERS = np.array([1.25, 1.5, *range(2, 65), 80, 96, 128, 192, 256])
 
 
 class Accountant(ABC):
@@ -70,14 +76,15 @@ class Accountant(ABC):
         for event in flat:
             if not self._knows(event):
                 raise InputError(f"{self.label} cannot account for {event}")
-            if isinstance(event, _SAMPLED) and relation is not Relation.ZERO_OUT:
-                raise InputError(f"{event} can be accounted for under zero-out only, not under {relation}")
+            for kinds, only in ((_SAMPLED, Relation.ZERO_OUT), (_OF_FIXED_SIZE, Relation.REPLACE)):
+                if isinstance(event, kinds) and relation is not only:
+                    raise InputError(f"{event} can be accounted for under {only} only, not under {relation}")
         if any(_is_bare(event) for event in flat):
             return math.inf
         return self._epsilon(flat, delta)
 
     def _knows(self, event: DpEvent) -> bool:
-        inner = event.event if isinstance(event, PoissonSampledDpEvent) else event
+        inner = event.event if isinstance(event, (PoissonSampledDpEvent, *_OF_FIXED_SIZE)) else event
         return isinstance(event, (*self.understands, NonPrivateDpEvent)) and (
             inner is event or isinstance(inner, GaussianDpEvent)
         )
@@ -132,12 +139,14 @@ class Renyi(Accountant):
     """dp_accounting's Rényi accountant over a fine grid of orders."""
 
     label = "Rényi composition"
-    understands = (*_PURE, *_GAUSSIAN, PoissonSampledDpEvent)
+    understands = (*_PURE, *_GAUSSIAN, PoissonSampledDpEvent, *_OF_FIXED_SIZE)
 
     def _epsilon(self, flat: Tally, delta: float) -> float:
-        # Subsampling at an order a costs O(a), so there dp_accounting's own grid has to do.
-        sampled = any(isinstance(event, _SAMPLED) for event in flat)
-        orders = np.array(DEFAULT_RDP_ORDERS) if sampled else 1.0 + np.geomspace(0.011, 1e5, 400)
+        orders = 1.0 + np.geomspace(0.011, 1e5, 400)
+        if any(isinstance(event, PoissonSampledDpEvent) for event in flat):
+            orders = np.array(DEFAULT_RDP_ORDERS)
+        if any(isinstance(event, _OF_FIXED_SIZE) for event in flat):
+            orders = _SAMPLED_ORDERS
         total = np.zeros(len(orders))
         for event, count in flat.items():
             known = dominating(event)
@@ -163,8 +172,9 @@ class PrivacyLoss(Accountant):
     @staticmethod
     def _interval(flat: Tally) -> float:
         """A grid of some 10^4 points per unit of the answer, and finer than any single pure loss."""
-        if any(isinstance(event, _SAMPLED) for event in flat):
-            coarse = 1e-4
+        sampled = {event: count for event, count in flat.items() if isinstance(event, _SAMPLED)}
+        if sampled:
+            coarse = mixtures.grid(sampled)
         else:
             coarse = 1e-4 * max(ZeroConcentrated()._epsilon(flat, 1e-6), 1e-2)
         losses = {event: _pure(event) for event in flat if isinstance(event, _PURE)}
@@ -181,14 +191,8 @@ class PrivacyLoss(Accountant):
             return plds.from_gaussian_mechanism(event.noise_multiplier / math.sqrt(count), **grid)
         if isinstance(event, LaplaceDpEvent):
             single = plds.from_laplace_mechanism(event.noise_multiplier, **grid)
-        elif isinstance(event, PoissonSampledDpEvent):
-            single = plds.from_gaussian_mechanism(
-                event.event.noise_multiplier, sampling_prob=event.sampling_probability, **grid
-            )
-        elif isinstance(event, MixtureOfGaussiansDpEvent):
-            single = plds.from_mixture_gaussian_mechanism(
-                event.standard_deviation, event.sensitivities, event.sampling_probs, **grid
-            )
+        elif isinstance(event, _SAMPLED):
+            single = mixtures.distribution(event, interval)
         else:
             single = _randomized_response_pld(event.epsilon, interval)
         return single.self_compose(count)
@@ -236,6 +240,8 @@ def _is_bare(event: DpEvent) -> bool:
     """Whether the release had no noise at all."""
     if isinstance(event, PoissonSampledDpEvent):
         return event.sampling_probability > 0.0 and _is_bare(event.event)
+    if isinstance(event, _OF_FIXED_SIZE):
+        return _is_bare(event.event)
     if isinstance(event, MixtureOfGaussiansDpEvent):
         return bool(event.standard_deviation == 0.0)
     if isinstance(event, PureDpEvent):
@@ -244,5 +250,5 @@ def _is_bare(event: DpEvent) -> bool:
 
 
 def _relation_as_is(event: DpEvent) -> NeighboringRelation:
-    response = isinstance(event, RandomizedResponseDpEvent)
-    return NeighboringRelation.REPLACE_ONE if response else NeighboringRelation.REPLACE_SPECIAL
+    as_replace = isinstance(event, (RandomizedResponseDpEvent, *_OF_FIXED_SIZE))
+    return NeighboringRelation.REPLACE_ONE if as_replace else NeighboringRelation.REPLACE_SPECIAL

@@ -39,7 +39,8 @@ def best(tally: Tally, delta: float, relation: Relation) -> Guarantee:
     """The smallest epsilon of the cheap sound accountants.
 
     Gaussian tallies are composed exactly. Anything with pure events takes the smallest of three upper bounds; what
-    none of them knows (subsampling) goes to the privacy loss distribution.
+    none of them knows (mini-batches) goes to the privacy loss distribution, or where that does not exist (samples of a
+    fixed size) to Rényi composition.
     """
     if not 0.0 <= delta < 1.0:
         raise InputError(f"delta must be in [0, 1), got {delta}")
@@ -49,7 +50,8 @@ def best(tally: Tally, delta: float, relation: Relation) -> Guarantee:
     if ACCOUNTANTS["exact"].supports(flat):
         names = ["exact"]
     else:
-        names = [name for name in ("pure", "pure+gaussian", "zcdp") if ACCOUNTANTS[name].supports(flat)] or ["pld"]
+        names = [name for name in ("pure", "pure+gaussian", "zcdp") if ACCOUNTANTS[name].supports(flat)]
+        names = names or ["pld" if ACCOUNTANTS["pld"].supports(flat) else "rdp"]
     epsilon, name = min(
         ((ACCOUNTANTS[name].epsilon(flat, delta, relation), name) for name in names), key=lambda pair: pair[0]
     )

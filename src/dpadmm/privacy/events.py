@@ -21,6 +21,7 @@ from dp_accounting import (
     NoOpDpEvent,
     PoissonSampledDpEvent,
     RandomizedResponseDpEvent,
+    SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
@@ -36,6 +37,7 @@ __all__ = [
     "PoissonSampledDpEvent",
     "PureDpEvent",
     "RandomizedResponseDpEvent",
+    "SampledWithoutReplacementDpEvent",
     "SelfComposedDpEvent",
     "Tally",
     "dominating",

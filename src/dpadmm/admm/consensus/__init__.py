@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dpadmm.admm.consensus.base import Consensus, Server
 from dpadmm.admm.consensus.descent import Descent
-from dpadmm.admm.consensus.star import ServerFirst, Star
+from dpadmm.admm.consensus.star import PenalisedStar, ServerFirst, Star
 
-CONSENSUS: dict[str, type[Consensus]] = {"star": Star, "server-first": ServerFirst, "descent": Descent}
+CONSENSUS: dict[str, type[Consensus]] = {
+    "star": Star,
+    "server-first": ServerFirst,
+    "penalised-star": PenalisedStar,
+    "descent": Descent,
+}
 
-__all__ = ["CONSENSUS", "Consensus", "Descent", "Server", "ServerFirst", "Star"]
+__all__ = ["CONSENSUS", "Consensus", "Descent", "PenalisedStar", "Server", "ServerFirst", "Star"]

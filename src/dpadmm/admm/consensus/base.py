@@ -27,6 +27,7 @@ class Consensus(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     releases_models: ClassVar[bool] = True  # False where releases are gradients
+    penalises: ClassVar[bool] = False  # the penalty is the server's business, and no agent's
     server_first: ClassVar[bool] = False  # duals move by the broadcast that was answered, not by the one that follows
 
     @abstractmethod

@@ -1,4 +1,5 @@
-"""A server and n agents: consensus ADMM, agents first (spec 3.1) or server first (spec 4.1)."""
+"""A server and n agents: consensus ADMM, agents first (spec 3.1) or server first (spec 4.1), or
+the penalty at the server (spec 5.1)."""
 
 from __future__ import annotations
 
@@ -52,3 +53,23 @@ class ServerFirst(Star):
         mean = releases.mean(axis=1)
         dual = self.dual(rho, server.dual, mean, server.common)
         return Server(mean - dual / next_rho, dual)
+
+
+@dataclass(frozen=True)
+class PenalisedStar(Star):
+    """Agents see their losses alone; the server applies the penalty, by its prox (spec 5.1 step 2).
+
+    z = argmin n strength R(z) + sum of <y_i, z> + (rho/2)|x_i - z|², that is the prox of mean(x - y/rho). The duals do
+    not sum to zero; the server needs their mean only, and computes it like the agents do theirs.
+    """
+
+    name = "penalised-star"
+    about = "as the star, but the penalty is applied by the server, through its prox"
+    penalises = True
+
+    def combine(
+        self, setting: Setting, server: Server, releases: FloatArray, *, eta: FloatArray, rho: float, next_rho: float
+    ) -> Server:
+        problem, mean = setting.problem, releases.mean(axis=1)
+        common = problem.penalty.prox(mean - server.dual / rho, problem.strength / rho)
+        return Server(common, self.dual(rho, server.dual, mean, common))

@@ -7,12 +7,23 @@ from dpadmm.admm.perturbations.gradient import Gradient
 from dpadmm.admm.perturbations.none import Unperturbed
 from dpadmm.admm.perturbations.objective import Objective
 from dpadmm.admm.perturbations.output import Output
+from dpadmm.admm.perturbations.sampled import SampledGradient
 
 PERTURBATIONS: dict[str, type[Perturbation]] = {
     "none": Unperturbed,
     "output": Output,
     "objective": Objective,
     "gradient": Gradient,
+    "sampled-gradient": SampledGradient,
 }
 
-__all__ = ["PERTURBATIONS", "Gradient", "Objective", "Output", "Perturbation", "Release", "Unperturbed"]
+__all__ = [
+    "PERTURBATIONS",
+    "Gradient",
+    "Objective",
+    "Output",
+    "Perturbation",
+    "Release",
+    "SampledGradient",
+    "Unperturbed",
+]

@@ -6,7 +6,6 @@ Only here is a release made: a value and what it costs. Everything that leaves a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,18 +13,16 @@ import numpy as np
 
 from dpadmm.admm.noise import Multiplier, Noise, PaperNoise, Request
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Words, as_it_is
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import unknown
 from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
 from dpadmm.privacy.chain import Seal
 from dpadmm.privacy.events import DpEvent, SelfComposedDpEvent
 from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
-from dpadmm.privacy.randomness import WordArray
 from dpadmm.problems.shards import FloatArray
 
-Words = Callable[[str, int], WordArray]
-"""Words for this batch and this round, by purpose and count."""
+__all__ = ["Additive", "Perturbation", "Release", "Task", "Words", "repeated"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +49,13 @@ class Task:
     def solve(
         self, oracle: Oracle | None = None, subproblem: Subproblem | None = None, emit: Emit = as_it_is
     ) -> tuple[FloatArray, Memory]:
-        """The solver's answers; by default to the subproblem as it is, with exact gradients and without noise."""
+        """The solver's answers; by default to the subproblem as it is, and without noise."""
         given = subproblem or self.subproblem
-        return self.solver.solve(given, oracle or given.loss_gradient, self.memory, self.eta, emit)
+        return self.solver.solve(given, oracle or self.gradients(given), self.memory, self.eta, emit)
+
+    def gradients(self, subproblem: Subproblem | None = None, on_anchor: Emit = as_it_is) -> Oracle:
+        """The gradients that the solver works with: whole ones, or of mini-batches."""
+        return self.solver.gradients(subproblem or self.subproblem, self.words, on_anchor)
 
     def noisy(self, mechanism: Mechanism, sensitivity: FloatArray, purpose: str) -> Emit:
         """Adds this mechanism's noise to a value, afresh at each of the solver's steps and no more often than that."""

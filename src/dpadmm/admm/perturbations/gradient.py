@@ -31,13 +31,20 @@ class Gradient(Additive):
                 f"perturbation 'gradient' needs a solver that reaches the records through gradients only; "
                 f"{solver.name!r} does not. Use 'output' or 'objective' with it."
             )
+        if solver.sampled:
+            raise InputError(
+                f"perturbation 'gradient' has a lemma for whole gradients; solver {solver.name!r} draws mini-batches. "
+                f"Use 'sampled-gradient' with it."
+            )
 
     def release(self, task: Task) -> tuple[Release, Memory]:
         mechanism = task.noise.mechanism
         noisy = task.noisy(mechanism, task.setting.gradient_sensitivity(mechanism.norm), "gradient")
 
+        exact = task.gradients()
+
         def oracle(point: FloatArray) -> FloatArray:
-            return noisy(task.subproblem.loss_gradient(point))
+            return noisy(exact(point))
 
         answer, memory = task.solve(oracle)
         return Release(answer, task.noise.events), memory

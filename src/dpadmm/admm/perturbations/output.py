@@ -37,6 +37,11 @@ class Output(Additive):
 
     def check(self, setting: Setting, solver: Solver) -> None:
         super().check(setting, solver)
+        if solver.sampled:
+            raise InputError(
+                f"perturbation 'output' has a lemma for whole gradients; solver {solver.name!r} draws mini-batches. "
+                f"Use 'sampled-gradient' with it."
+            )
         if not (self.may_leave or isinstance(setting.problem.domain, Whole)):
             raise InputError(
                 f"perturbation 'output' adds its noise last and would leave the set {setting.problem.domain.name!r}; "

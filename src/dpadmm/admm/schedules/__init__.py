@@ -6,18 +6,21 @@ from dpadmm.admm.schedules.base import Schedule
 from dpadmm.admm.schedules.huang import Constant, Constant3, Constant4, Theorem, Theorem3, Theorem4
 from dpadmm.admm.schedules.plain import Fixed, InverseRoot
 from dpadmm.admm.schedules.ryu_kim import Free53, RyuKim, Theorem53, Theorem54, Theorem55
+from dpadmm.admm.schedules.stochastic import Averaged, Stable
 
 SCHEDULES: dict[str, type[Schedule]] = {
     rule.name: rule
     for rule in (
         *(Theorem, Constant, Theorem3, Theorem4, Constant3, Constant4),
         *(RyuKim, Theorem53, Free53, Theorem54, Theorem55),
+        *(Averaged, Stable),
         *(InverseRoot, Fixed),
     )
 }
 
 __all__ = [
     "SCHEDULES",
+    "Averaged",
     "Constant",
     "Constant3",
     "Constant4",
@@ -26,6 +29,7 @@ __all__ = [
     "InverseRoot",
     "RyuKim",
     "Schedule",
+    "Stable",
     "Theorem",
     "Theorem3",
     "Theorem4",

@@ -6,12 +6,27 @@ from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.admm.solvers.exact import Exact
 from dpadmm.admm.solvers.gradient import GradientAnswer
 from dpadmm.admm.solvers.linearised import Linearised, LocalUpdates
+from dpadmm.admm.solvers.stochastic import GradientSteps, Sgd, Svrg
 
 SOLVERS: dict[str, type[Solver]] = {
     "exact": Exact,
     "linearised": Linearised,
     "local-updates": LocalUpdates,
     "gradient": GradientAnswer,
+    "gradient-steps": GradientSteps,
+    "sgd": Sgd,
+    "svrg": Svrg,
 }
 
-__all__ = ["SOLVERS", "Exact", "GradientAnswer", "Linearised", "LocalUpdates", "Memory", "Solver"]
+__all__ = [
+    "SOLVERS",
+    "Exact",
+    "GradientAnswer",
+    "GradientSteps",
+    "Linearised",
+    "LocalUpdates",
+    "Memory",
+    "Sgd",
+    "Solver",
+    "Svrg",
+]

@@ -7,12 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.subproblem import Subproblem
+from dpadmm.privacy.randomness import WordArray
 from dpadmm.problems.shards import FloatArray
 
 Oracle = Callable[[FloatArray], FloatArray]
 """The gradient of the loss at a point; exact, or with noise on it."""
+
+Words = Callable[[str, int], WordArray]
+"""Words for this batch of agents and this round, by purpose and count: what noise and mini-batches are drawn with."""
 
 Emit = Callable[[FloatArray], FloatArray]
 """What becomes of a step's result before anything else is done with it: itself, or itself with noise on it."""
@@ -42,6 +48,7 @@ class Solver(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     first_order: ClassVar[bool]
+    sampled: ClassVar[bool] = False  # True where a gradient is made of some of the records, drawn by chance
     tolerance: float = 0.0  # the answer's gradient is no longer than this; privacy lemmas pay for it
 
     @property
@@ -50,6 +57,22 @@ class Solver(ABC):
 
     def check(self, setting: Setting) -> None:
         """Raises an `InputError` that says what this solver needs and the problem lacks."""
+
+    def check_step(self, setting: Setting, kappa: float, eta: FloatArray) -> None:
+        """Raises an `InputError` where a step of this size (n,) does not converge."""
+
+    def gradients(self, subproblem: Subproblem, words: Words, on_anchor: Emit = as_it_is) -> Oracle:
+        """How this solver looks at the records: by whole gradients, unless it says otherwise. What it keeps of them
+        from step to step goes through `on_anchor` first."""
+        return subproblem.loss_gradient
+
+    def spread(self, setting: Setting) -> FloatArray:
+        """A bound on how far, in the mean square, its gradients are from the whole ones; (n,)."""
+        return np.zeros(setting.agents)
+
+    def part(self, share: float) -> Solver:
+        """This solver for a batch that is a share of all rows: what it decides by size, it decides as for the whole."""
+        return self
 
     def start(self, point: FloatArray) -> Memory:
         """Where round one begins: a public point of the set."""

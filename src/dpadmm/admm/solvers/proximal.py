@@ -18,10 +18,9 @@ def proximal(subproblem: Subproblem, start: FloatArray, tolerance: float) -> Flo
     exact and not an estimate.
     """
     problem = subproblem.problem
-    bend = problem.loss.curvature_bound(subproblem.shards.norm_bound)
-    if bend is None:
+    smoothness = subproblem.smoothness
+    if smoothness is None:
         raise ConvergenceError(f"loss {problem.loss.name!r} has kinks: proximal gradient does not apply.")
-    smoothness = (subproblem.weights * subproblem.shards.counts * bend)[:, None] + subproblem.kappa
     momentum_root = np.sqrt(subproblem.kappa / smoothness)
     momentum = (1.0 - momentum_root) / (1.0 + momentum_root)
     x = problem.domain.project(start).copy()  # the start may be somebody's release: it must stay as it is

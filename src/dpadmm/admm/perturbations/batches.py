@@ -1,0 +1,210 @@
+"""What steps on mini-batches cost, by how loud their noise is: the numbers of `sampled.SampledGradient`'s lemmas.
+
+Noise and shifts are in units of an agent's Delta = `Setting.gradient_sensitivity`, which is what the mechanism scales
+by. No shift that costs anything is shorter than that (but for 0, where both neighbours round alike), so what a lattice
+adds to Delta covers every shift.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.stats import binom
+
+from dpadmm.admm.setting import ROUNDING, Setting
+from dpadmm.admm.solvers.stochastic import Sgd, Svrg
+from dpadmm.errors import InputError
+from dpadmm.privacy import gaussian
+from dpadmm.privacy.accounting import best
+from dpadmm.privacy.calibration import Budget, smallest
+from dpadmm.privacy.events import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    MixtureOfGaussiansDpEvent,
+    NonPrivateDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+from dpadmm.problems.shards import FloatArray
+
+PRECISE = 1e-4  # of a calibrated multiplier, always on the side of more noise
+
+Found = TypeVar("Found")
+
+
+class Cost(ABC):
+    """The events of rounds of S steps. Agents whose facts are equal are looked at once."""
+
+    def __init__(self, setting: Setting, solver: Sgd) -> None:
+        self.setting, self.solver = setting, solver
+        self.kinds: tuple[Hashable, ...] = ()  # of each agent: what its cost depends on
+
+    @abstractmethod
+    def round(self, agent: int, multiplier: float) -> DpEvent:
+        """A whole round of one agent, with noise."""
+
+    @abstractmethod
+    def mean_shift(self, agent: int) -> float:
+        """Of one step: where noise is loud, a step costs as much as a Gaussian release that always shifts by this."""
+
+    def rounds(self, multipliers: FloatArray) -> tuple[DpEvent, ...]:
+        """A whole round of every agent."""
+
+        def event(agent: int) -> DpEvent:
+            level = float(multipliers[agent])
+            return self.round(agent, level) if level > 0.0 else NonPrivateDpEvent()
+
+        return tuple(_once(list(zip(self.kinds, multipliers.tolist(), strict=True)), event))
+
+    def calibrated(self, budgets: Sequence[Budget]) -> FloatArray:
+        """The smallest multipliers with which all rounds stay within the budgets; (n,)."""
+        kinds = list(zip(self.kinds, budgets, strict=True))
+        return np.array(_once(kinds, lambda agent: self._calibrated(agent, budgets[agent])))
+
+    def _calibrated(self, agent: int, budget: Budget) -> float:
+        return self._search(lambda level: self.round(agent, level), agent, budget, PRECISE)
+
+    def _search(
+        self, round: Callable[[float], DpEvent], agent: int, budget: Budget, precise: float, start: float | None = None
+    ) -> float:
+        if budget.delta == 0.0:
+            raise InputError("Gaussian noise cannot meet delta = 0; allow a small delta such as 1e-6.")
+
+        def cost(level: float) -> float:
+            return self.total(round(level), budget.delta)
+
+        if start is None:
+            steps = self.setting.rounds * self.solver.steps
+            start = math.sqrt(steps) * self.mean_shift(agent) / gaussian.mu(budget.epsilon, budget.delta)
+        low = high = start
+        while cost(high) > budget.epsilon:
+            low, high = high, 1.5 * high
+        while low == high and cost(low) <= budget.epsilon:
+            low, high = low / 1.5, low
+        return smallest(cost, budget.epsilon, low, high, precise)
+
+    def total(self, round: DpEvent, delta: float) -> float:
+        """What all rounds cost, as the account will say it."""
+        return best({round: self.setting.rounds}, delta, self.setting.relation).epsilon
+
+    def anchor_factors(self) -> FloatArray:
+        """The multiplier of a noisy anchor over that of a step's noise; (n,)."""
+        raise InputError("a noisy anchor needs Poisson sampling.")
+
+
+class PoissonCost(Cost):
+    """Mini-batches by independent coins, zero-out."""
+
+    def __init__(self, setting: Setting, solver: Sgd, anchor_share: float) -> None:
+        super().__init__(setting, solver)
+        loss, counts, unit = setting.problem.loss, setting.counts, setting.gradient_sensitivity()
+        self._anchor_share = anchor_share
+        self._held = isinstance(solver, Svrg) and not anchor_share  # by an anchor without noise of its own
+        self._rates = solver.rates(counts)
+        longest = loss.gradient_bound(setting.norm_bound)
+        # What the sums of two gradients over up to all records can lose, for either of two neighbours.
+        lost = 4.0 * counts * longest * loss.summation_error(counts, setting.precision)
+        scale = setting.weights / self._rates / unit
+        if not isinstance(solver, Svrg):
+            drawn = scale * (longest * ROUNDING + lost)
+        else:
+            # A record in the batch corrects the anchor that holds it: 2G/q - G in all, G of which `held` counts.
+            inside = 2.0 * longest * self._rates if self._held else 0.0
+            drawn = scale * (2.0 * longest * ROUNDING - inside + lost)
+            bend = loss.curvature_bound(setting.norm_bound)
+            if solver.reach is not None and bend is not None:
+                drawn = np.minimum(drawn, scale * (bend * solver.reach * ROUNDING + lost))
+        if not self._held:
+            drawn = np.maximum(drawn, 1.0)
+        # Rounded up a little, so that agents who differ by their rounding only are one kind.
+        self._drawn: FloatArray = np.exp2(np.ceil(np.log2(drawn) * 2.0**14) / 2.0**14)
+        self.kinds = tuple(zip(self._rates.tolist(), self._drawn.tolist(), strict=True))
+
+    def shifts(self, agent: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """How far a step's estimate moves with j = 0..k records of one person in the batch, and how likely that is."""
+        persons, rate = self.setting.unit_size, float(self._rates[agent])
+        # Delta is that of all k records together; what one of them adds by being drawn is counted one by one.
+        sizes = tuple(float(self._held) + j * float(self._drawn[agent]) for j in range(persons + 1))
+        chances = binom.pmf(np.arange(persons + 1), persons, rate)
+        return sizes, tuple((chances / chances.sum()).tolist())
+
+    def mean_shift(self, agent: int) -> float:
+        sizes, chances = self.shifts(agent)
+        return math.fsum(size * chance for size, chance in zip(sizes, chances, strict=True))
+
+    def step(self, agent: int, multiplier: float) -> DpEvent:
+        """One step of one agent."""
+        sizes, chances = self.shifts(agent)
+        if chances[-1] == 1.0:
+            return GaussianDpEvent(multiplier / sizes[-1])
+        if len(sizes) == 2 and sizes[0] == 0.0:
+            return PoissonSampledDpEvent(chances[1], GaussianDpEvent(multiplier / sizes[1]))
+        return MixtureOfGaussiansDpEvent(multiplier, sizes, chances)
+
+    def round(self, agent: int, multiplier: float) -> DpEvent:
+        steps = SelfComposedDpEvent(self.step(agent, multiplier), self.solver.steps)
+        if not self._anchor_share:
+            return steps
+        return ComposedDpEvent((GaussianDpEvent(multiplier * self._anchor_factor(agent)), steps))
+
+    def _anchor_factor(self, agent: int) -> float:
+        """So that anchors take their share of mu², where steps cost what their mean shift does."""
+        return math.sqrt((1.0 / self._anchor_share - 1.0) / self.solver.steps) / self.mean_shift(agent)
+
+    def anchor_factors(self) -> FloatArray:
+        return np.array(_once(self.kinds, self._anchor_factor))
+
+
+class UniformCost(Cost):
+    """One uniform record a step, replace: the noise split in two, by Rényi composition."""
+
+    def __init__(self, setting: Setting, solver: Svrg, delta: float) -> None:
+        super().__init__(setting, solver)
+        self._delta = delta
+        longest = setting.problem.loss.gradient_bound(setting.norm_bound)
+        self._drawn = 4.0 * longest * ROUNDING * setting.weights * setting.counts / setting.gradient_sensitivity()
+        self.kinds = tuple(setting.counts.tolist())
+        self._splits: dict[Hashable, float] = {}  # of calibrated agents
+
+    def mean_shift(self, agent: int) -> float:
+        return 1.0 + float(self._drawn[agent] / self.setting.counts[agent])
+
+    def round(self, agent: int, multiplier: float) -> DpEvent:
+        split = self._splits.get(self.kinds[agent])
+        return self._with(agent, multiplier, self._best_split(agent, multiplier) if split is None else split)
+
+    def _calibrated(self, agent: int, budget: Budget) -> float:
+        rough = self._search(lambda level: self._with(agent, level, 0.03), agent, budget, 0.05)
+        self._splits[self.kinds[agent]] = self._best_split(agent, rough)
+        return self._search(lambda level: self.round(agent, level), agent, budget, PRECISE, rough)
+
+    def _with(self, agent: int, multiplier: float, split: float) -> DpEvent:
+        anchor = GaussianDpEvent(multiplier * math.sqrt(split))
+        drawn = GaussianDpEvent(multiplier * math.sqrt(1.0 - split) / float(self._drawn[agent]))
+        sampled = SampledWithoutReplacementDpEvent(int(self.setting.counts[agent]), 1, drawn)
+        return SelfComposedDpEvent(ComposedDpEvent((anchor, sampled)), self.solver.steps)
+
+    def _best_split(self, agent: int, multiplier: float) -> float:
+        """The share of the noise's variance that the proof gives to the anchor, so that it proves most."""
+
+        def cost(log_split: float) -> float:
+            return self.total(self._with(agent, multiplier, math.exp(log_split)), self._delta)
+
+        found = minimize_scalar(cost, bounds=(math.log(1e-4), math.log(0.9)), method="bounded", options={"maxiter": 12})
+        return math.exp(float(found.x))
+
+
+def _once(kinds: Sequence[Hashable], make: Callable[[int], Found]) -> list[Found]:
+    """One thing per agent, made once for agents of the same kind."""
+    known: dict[Hashable, Found] = {}
+    for agent, kind in enumerate(kinds):
+        if kind not in known:
+            known[kind] = make(agent)
+    return [known[kind] for kind in kinds]

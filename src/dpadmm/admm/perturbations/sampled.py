@@ -1,0 +1,112 @@
+"""Noise on the gradients of mini-batches (002, spec 5.2), accounted for as what they are (AUDIT B5)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.admm.noise import Multiplier, Noise, PaperNoise, Request
+from dpadmm.admm.perturbations.base import Perturbation, Release, Task
+from dpadmm.admm.perturbations.batches import Cost, PoissonCost, UniformCost
+from dpadmm.admm.setting import Setting
+from dpadmm.admm.solvers.base import Memory, Solver
+from dpadmm.admm.solvers.stochastic import Sgd, Svrg
+from dpadmm.errors import InputError
+from dpadmm.privacy.mechanisms import Gaussian
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True)
+class SampledGradient(Perturbation):
+    """The solver sees a mini-batch's estimate of the gradient + Gaussian noise of standard deviation s.
+
+    Formal guarantee, Poisson sampling at rate q, zero-out. Fix the coins of the other records. A step's noisy gradient
+    is N(c, s²) without the record. With it, the mean is shifted by at most weight G if the record is not drawn (the
+    anchor holds it), and by at most weight (2G/q - G) if it is: a mixture of Gaussians, dominated by the one in one
+    dimension with those shifts. Without an anchor (`sgd`) the shifts are 0 and weight G/q: the subsampled Gaussian. All
+    steps of all rounds are composed; step, mean, set and dual are post-processing. A person's k records are drawn
+    independently, j of them with Binomial(k, q), and their shifts add up.
+
+    Formal guarantee, one uniform record of m, replace. Split the noise into two independent parts, of variances t s²
+    and (1-t) s². Anchor plus one part is a Gaussian release of sensitivity 2 weight G; the correction plus the other is
+    a Gaussian release of sensitivity 4 weight m G on one record drawn without replacement; the sum is post-processing
+    of both. t is a choice of the proof, not of the algorithm.
+
+    `anchor_share` above 0 releases the anchor once a round with noise of its own, which takes that share of the budget;
+    the steps' noise then covers the corrections only: shifts 0 and 2 weight G/q. A third makes the noise of a round,
+    from both sources together, smallest.
+    """
+
+    anchor_share: float = 0.0
+
+    name = "sampled-gradient"
+    about = "noise on the gradients of mini-batches, accounted for as mixtures of Gaussians"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.anchor_share < 1.0:
+            raise InputError(f"perturbation 'sampled-gradient': anchor share {self.anchor_share!r} must lie in [0, 1).")
+
+    def check(self, setting: Setting, solver: Solver) -> None:
+        if not isinstance(solver, Sgd):
+            raise InputError(f"perturbation 'sampled-gradient' is for mini-batches; solver {solver.name!r} draws none.")
+        uniform = isinstance(solver, Svrg) and solver.sampling == "uniform"
+        if self.anchor_share and (uniform or not isinstance(solver, Svrg)):
+            raise InputError("a noisy anchor needs the solver 'svrg' with Poisson sampling.")
+        if uniform and setting.relation is not Relation.REPLACE:
+            raise InputError(
+                "one uniform record a step is accounted for under the replace relation only; use --relation replace, "
+                "or --sampling poisson."
+            )
+        if uniform and setting.unit_size > 1:
+            raise InputError("uniform sampling has no lemma for persons with several records; use poisson.")
+        if not uniform and setting.relation is not Relation.ZERO_OUT:
+            raise InputError(
+                "mini-batches by Poisson sampling are accounted for under the zero-out relation only (a record is "
+                "there, or counts as zero); ask for it: --relation zero-out."
+            )
+
+    def cost(self, setting: Setting, solver: Sgd, delta: float) -> Cost:
+        """What steps cost; for a uniform record the proof is tuned to a delta."""
+        if isinstance(solver, Svrg) and solver.sampling == "uniform":
+            return UniformCost(setting, solver, delta)
+        return PoissonCost(setting, solver, self.anchor_share)
+
+    def calibrate(self, setting: Setting, solver: Solver, request: Request) -> Noise:
+        assert isinstance(solver, Sgd)
+        cost = self.cost(setting, solver, request.delta)
+        if isinstance(request, Multiplier):
+            multipliers = np.full(setting.agents, request.value)
+        elif isinstance(request, PaperNoise):
+            multipliers = self._as_printed(setting, solver, request)
+        else:
+            multipliers = cost.calibrated(request.of_each(setting.agents))
+        anchor = Gaussian(multipliers * cost.anchor_factors()) if self.anchor_share else None
+        return Noise(Gaussian(multipliers), cost.rounds(multipliers), anchor=anchor)
+
+    @staticmethod
+    def _as_printed(setting: Setting, solver: Sgd, request: PaperNoise) -> FloatArray:
+        """s² = c G² K S ln(1/delta) / (M epsilon)² with c = 1: what 002's theorem 2 prints for the whole run."""
+        asked = request.per_step
+        if asked.delta == 0.0:
+            raise InputError("the printed noise needs a delta above 0, such as 1e-3.")
+        share = setting.weights * setting.problem.loss.gradient_bound(setting.norm_bound)
+        steps = setting.rounds * solver.steps
+        sigma = share * math.sqrt(steps * math.log(1.0 / asked.delta)) / asked.epsilon
+        return np.asarray(sigma / setting.gradient_sensitivity())
+
+    def release(self, task: Task) -> tuple[Release, Memory]:
+        unit = task.setting.gradient_sensitivity()
+        noisy = task.noisy(task.noise.mechanism, unit, "gradient")
+        if task.noise.anchor is None:
+            estimate = task.gradients()
+        else:
+            estimate = task.gradients(on_anchor=task.noisy(task.noise.anchor, unit, "anchor"))
+
+        def oracle(point: FloatArray) -> FloatArray:
+            return noisy(estimate(point))
+
+        answer, memory = task.solve(oracle)
+        return Release(answer, task.noise.events), memory

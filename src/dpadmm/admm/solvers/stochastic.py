@@ -1,0 +1,213 @@
+"""Explicit gradient steps, several a round, whose mean is the answer; with gradients of all records or of mini-batches.
+
+SCAS-ADMM's solver is `svrg` (002, spec 5.1): one whole gradient a round, corrected at every step by a few records.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpadmm.admm.sampling import SAMPLINGS
+from dpadmm.admm.setting import Setting
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Words, as_it_is
+from dpadmm.admm.solvers.linearised import LocalUpdates
+from dpadmm.admm.subproblem import Subproblem
+from dpadmm.errors import InputError, unknown
+from dpadmm.problems.sets import Whole
+from dpadmm.problems.shards import FloatArray, IntArray
+
+AVERAGES = ("plain", "over-relaxed")
+
+
+@dataclass(frozen=True)
+class GradientSteps(LocalUpdates):
+    """S times v <- Π_W[ v - eta (f'(v) + tilt + kappa (v - centre)) ] from the last answer; the answer is a mean.
+
+    Plain: of the S results, which is what the convergence proof covers (spec 5.2). Over-relaxed: as 002 prints it, of
+    v^s + 2 (v^{s+1} - v^s) / (1 - 2 eta L), whose weights are not those of a mean (AUDIT C3); noise grows at least
+    twofold, and the result may leave a set.
+    """
+
+    updates: int = 10
+    average: str = "plain"
+
+    name = "gradient-steps"
+    about = "explicit gradient steps, several a round; their mean is the answer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.average not in AVERAGES:
+            raise unknown("average", self.average, AVERAGES)
+
+    def check(self, setting: Setting) -> None:
+        super().check(setting)
+        if self.average == "over-relaxed" and not isinstance(setting.problem.domain, Whole):
+            raise InputError(
+                f"the over-relaxed average may leave the set {setting.problem.domain.name!r}; use the plain one."
+            )
+
+    def check_step(self, setting: Setting, kappa: float, eta: FloatArray) -> None:
+        if setting.smoothness is None:
+            return
+        limit = 1.0 / (setting.smoothness + kappa)
+        halved = self.average == "over-relaxed"
+        fits = eta < limit / 2.0 if halved else eta <= limit * (1.0 + 1e-9)
+        if not fits.all():
+            i = int(np.argmin(fits))
+            raise InputError(
+                f"solver {self.name!r}: step {eta[i]:g} of agent {i} is outside the stable range; with the "
+                f"{self.average} average it must be {'below' if halved else 'at most'} "
+                f"{limit[i] / (2.0 if halved else 1.0):g}. Use a smaller step, as in '--schedule fixed:0.1', or a "
+                f"smaller rho."
+            )
+
+    def solve(
+        self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray, emit: Emit = as_it_is
+    ) -> tuple[FloatArray, Memory]:
+        first = point = memory.point
+        total, stretch = np.zeros_like(point), self._stretch(subproblem, eta)
+        for _ in range(self.updates):
+            slope = oracle(point) + subproblem.penalty_gradient(point)
+            slope = slope + subproblem.tilt + subproblem.kappa * (point - subproblem.centre)
+            after = emit(self._near(first, subproblem.problem.domain.project(point - eta * slope)))
+            total = total + (after if stretch is None else point + stretch * (after - point))
+            point = after
+        answer = point if self.updates == 1 and stretch is None else total / self.updates
+        return answer, Memory(answer)
+
+    def _stretch(self, subproblem: Subproblem, eta: FloatArray) -> FloatArray | None:
+        if self.average == "plain":
+            return None
+        assert subproblem.smoothness is not None
+        return 2.0 / (1.0 - 2.0 * eta * subproblem.smoothness)
+
+    def _near(self, first: FloatArray, point: FloatArray) -> FloatArray:
+        """Where a step may end, seen from where the round began; anywhere."""
+        return point
+
+    def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
+        """Of one step."""
+        return eta
+
+
+@dataclass(frozen=True)
+class Sgd(GradientSteps):
+    """The gradient of a mini-batch in place of the whole one: (weight/q) times the sum over records drawn.
+
+    `batch` is a number of records from 1, or a share of each agent's records below 1: the mean size of a batch. It
+    scales the gradient, whatever the size of the draw.
+    """
+
+    batch: float = 0.05
+
+    name = "sgd"
+    about = "as gradient-steps, with gradients of mini-batches (Poisson)"
+    sampled = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (np.isfinite(self.batch) and self.batch > 0):
+            raise InputError(f"solver {self.name!r}: batch {self.batch!r} must be a positive number.")
+        if self.batch >= 1 and self.batch != int(self.batch):
+            raise InputError(
+                f"solver {self.name!r}: batch {self.batch:g} must be a whole number of records, or a share below 1."
+            )
+
+    def check(self, setting: Setting) -> None:
+        super().check(setting)
+        smallest = int(setting.counts.min())
+        if self.batch > smallest:
+            raise InputError(
+                f"solver {self.name!r}: batches of {self.batch:g} records, but agent {int(setting.counts.argmin())} "
+                f"has {smallest}: a sampling rate over 1. Use a smaller batch, or a share such as 0.05."
+            )
+
+    def rates(self, counts: IntArray) -> FloatArray:
+        """The chance of each agent's records to be drawn; (n,)."""
+        return np.full(counts.size, self.batch) if self.batch < 1 else self.batch / counts
+
+    def spread(self, setting: Setting) -> FloatArray:
+        """Of a sum of independent draws, none longer than G."""
+        rates, longest = self.rates(setting.counts), setting.problem.loss.gradient_bound(setting.norm_bound)
+        return setting.weights * longest * np.sqrt(setting.counts * (1.0 - rates) / rates)
+
+    def mini_batch(self, subproblem: Subproblem, words: Words, step: int) -> Subproblem:
+        """The subproblem over the records drawn for a step, weighted so that its mean is the whole."""
+        counts = subproblem.shards.counts
+        rates = self.rates(counts)
+        drawn = SAMPLINGS[self._sampling](words, f"batch.{step}", counts, rates)
+        return replace(subproblem, shards=subproblem.shards.pick(*drawn), weights=subproblem.weights / rates)
+
+    @property
+    def _sampling(self) -> str:
+        return "poisson"
+
+    def gradients(self, subproblem: Subproblem, words: Words, on_anchor: Emit = as_it_is) -> Oracle:
+        steps = itertools.count(1)
+        return lambda point: self.mini_batch(subproblem, words, next(steps)).loss_gradient(point)
+
+
+@dataclass(frozen=True)
+class Svrg(Sgd):
+    """The whole gradient where the round began, plus what a mini-batch says has changed since.
+
+    `sampling` is `poisson`, or `uniform`: one record, all equally likely, as 002 prints it. `reach` keeps every step
+    within that distance of where the round began; a record's gradient then changes by no more than its curvature times
+    the reach, and privacy need not pay for more (AUDIT B5).
+    """
+
+    sampling: str = "poisson"
+    reach: float | None = None
+
+    name = "svrg"
+    about = "gradient steps around one whole gradient a round, corrected by mini-batches"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sampling not in SAMPLINGS:
+            raise unknown("sampling", self.sampling, SAMPLINGS)
+        if self.sampling == "uniform" and self.batch != 1:
+            raise InputError(f"solver 'svrg': uniform sampling draws one record, not {self.batch:g}; set batch to 1.")
+        if self.reach is not None and not (np.isfinite(self.reach) and self.reach > 0):
+            raise InputError(f"solver 'svrg': reach {self.reach!r} must be a positive number.")
+
+    def check(self, setting: Setting) -> None:
+        super().check(setting)
+        if setting.problem.loss.curvature_bound(setting.norm_bound) is None:
+            raise InputError(
+                f"solver 'svrg' needs a loss without kinks, {setting.problem.loss.name!r} has one; use a recipe with "
+                f"plain mini-batches, such as 'ps-admm-sgd', or with whole gradients."
+            )
+
+    @property
+    def _sampling(self) -> str:
+        return self.sampling
+
+    def spread(self, setting: Setting) -> FloatArray:
+        """The correction vanishes with the distance to the anchor, so no bound on it is of use to a step size."""
+        return np.zeros(setting.agents)
+
+    def gradients(self, subproblem: Subproblem, words: Words, on_anchor: Emit = as_it_is) -> Oracle:
+        kept: list[FloatArray] = []
+        steps = itertools.count(1)
+
+        def estimate(point: FloatArray) -> FloatArray:
+            step = next(steps)
+            if not kept:  # at the anchor itself every correction is zero
+                kept.extend((point, on_anchor(subproblem.loss_gradient(point))))
+                return kept[1]
+            batch = self.mini_batch(subproblem, words, step)
+            return kept[1] + (batch.loss_gradient(point) - batch.loss_gradient(kept[0]))
+
+        return estimate
+
+    def _near(self, first: FloatArray, point: FloatArray) -> FloatArray:
+        if self.reach is None:
+            return point
+        # A set is convex and has `first` in it: on the way back no point leaves it.
+        move = point - first
+        length = np.linalg.norm(move, axis=1, keepdims=True)
+        return first + move * (self.reach / np.maximum(length, self.reach))
