@@ -118,11 +118,12 @@ class RunSpec:
     def request(self) -> Request:
         """The noise asked for; a private recipe must be given a budget, a multiplier, or the papers' per-round one."""
         total = self.recipe().private and self.noise_multiplier is None
+        as_printed = self.paper_noise or self.recipe().as_printed
         if self.paper_noise and not total:
             raise InputError(
                 "paper_noise makes noise of an epsilon for every round; it goes with epsilon and delta only."
             )
-        if self.evaluation_epsilon is not None and (not total or self.paper_noise):
+        if self.evaluation_epsilon is not None and (not total or as_printed):
             raise InputError("evaluation_epsilon is a part of a total budget; give one, as epsilon and delta.")
         if not self.recipe().private:
             for asked, value in (("epsilon", self.epsilon), ("noise multiplier", self.noise_multiplier or None)):
@@ -150,7 +151,6 @@ class RunSpec:
                 share = self.evaluation_epsilon
                 raise InputError(f"evaluation_epsilon {share!r}: must be positive and below epsilon {self.epsilon:g}.")
             budget = Budget(self.epsilon - self.evaluation_epsilon, budget.delta)
-        as_printed = self.paper_noise or self.recipe().as_printed
         return PaperNoise(budget) if as_printed else TotalBudget((budget,))
 
     def plan(self, counts: IntArray, width: int, classes: int, records_per_person: int = 1) -> Plan:

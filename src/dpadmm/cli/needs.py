@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dpadmm.admm.setting import Setting
 
 
-def setting(loss: str = "logistic", penalty: str = "l2", set: str = "whole") -> Setting:
+def setting(loss: str = "logistic", penalty: str = "l2", set: str = "whole", relation: str = "replace") -> Setting:
     """A small run's public terms."""
     import numpy as np
 
@@ -27,7 +27,7 @@ def setting(loss: str = "logistic", penalty: str = "l2", set: str = "whole") -> 
         counts=np.array([100, 100]),
         dimension=10,
         norm_bound=1.0,
-        relation=Relation.REPLACE,
+        relation=Relation.parse(relation),
         rounds=10,
     )
 
@@ -42,21 +42,23 @@ def accepts(check: Callable[[], None]) -> bool:
 
 
 def needs(check: Callable[[Setting], None]) -> str:
-    """The losses, penalties and sets that pass, where not all of them do."""
+    """The losses, penalties, sets and relations that pass, where not all of them do."""
+    from dpadmm.privacy.relations import Relation
     from dpadmm.problems.losses import LOSSES
     from dpadmm.problems.penalties import PENALTIES
     from dpadmm.problems.sets import SETS
 
-    # Losses and penalties are asked about over a set that will do, where the whole space will not.
-    will_do = next((name for name in SETS if accepts(lambda name=name: check(setting(set=name)))), "whole")  # type: ignore[misc]
+    relations = [str(relation) for relation in Relation]
+
+    def passes(**words: str) -> bool:
+        return accepts(lambda: check(setting(**words)))
+
+    # Each axis is asked about with a set and a relation that will do, where the usual ones will not.
+    pairs = [{"set": name, "relation": relation} for relation in relations for name in SETS]
+    will_do = next((pair for pair in pairs if passes(**pair)), pairs[0])
     found = []
-    for axis, registry in (("loss", LOSSES), ("penalty", PENALTIES), ("set", SETS)):
-        others = {} if axis == "set" else {"set": will_do}
-        passed = [
-            name
-            for name in registry
-            if accepts(lambda name=name, axis=axis, others=others: check(setting(**others, **{axis: name})))  # type: ignore[misc]
-        ]
+    for axis, registry in (("loss", LOSSES), ("penalty", PENALTIES), ("set", SETS), ("relation", relations)):
+        passed = [name for name in registry if passes(**(will_do | {axis: name}))]
         if len(passed) < len(registry):
             found.append(f"{axis} {' or '.join(passed)}")
     return "; ".join(found) or "any loss, penalty and set"

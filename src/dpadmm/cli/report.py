@@ -28,6 +28,8 @@ def show(result: Result, hints: bool) -> None:
     )
     console.print()
     console.print(guarantee(result))
+    if result.choices:
+        console.print(_choices(result))
     console.print(_figures(result))
     console.print(_details(result))
     if hints and result.out is None:
@@ -65,6 +67,23 @@ def _claimed(result: Result) -> list[str]:
     return [f" By its paper's formula the total would be epsilon {result.claimed:#.4g}, {verdict}."]
 
 
+def _choices(result: Result) -> Table:
+    """What --auto looked at."""
+    shown = table(["batch", "updates", "noise / G", "error by noise", "by few steps", "records a round", ""])
+    for choice in result.choices:
+        shown.add_row(
+            f"{choice.batch:g}",
+            f"{choice.updates}",
+            f"{choice.sigma:.4f}",
+            f"{choice.noise:.3f}",
+            f"{choice.way:.3f}",
+            f"{choice.records:,}",
+            "chosen" if choice.chosen else "",
+            style="bold" if choice.chosen else "",
+        )
+    return shown
+
+
 def _figures(result: Result) -> Table:
     shown = table(["", "global model", "agents' models"])
     error = "test error" if result.dataset.classes else "test error (rms)"
@@ -89,7 +108,7 @@ def _details(result: Result) -> Table:
     grid.add_column(style="dim")
     grid.add_column()
     if summary["noise_multiplier"] is not None:
-        grid.add_row("noise multiplier", f"{summary['noise_multiplier']:.4g}, every round")
+        grid.add_row("noise multiplier", f"{summary['noise_multiplier']:.4g}, every step")
     share = summary["clipped_rows"] / summary["records"]
     grid.add_row("rows clipped", f"{summary['clipped_rows']:,} ({share:.0%}) to norm {result.experiment.run.clip:g}")
     if summary["repeats"] > 1:

@@ -160,7 +160,7 @@ class PrivacyLoss(Accountant):
     """dp_accounting's discretised privacy loss distributions, rounded pessimistically; for delta above 1e-15."""
 
     label = "privacy loss distribution"
-    understands = _PURE + _GAUSSIAN + _SAMPLED
+    understands = _PURE + _GAUSSIAN + _SAMPLED + _OF_FIXED_SIZE
 
     def _epsilon(self, flat: Tally, delta: float) -> float:
         interval = self._interval(flat)
@@ -172,11 +172,10 @@ class PrivacyLoss(Accountant):
     @staticmethod
     def _interval(flat: Tally) -> float:
         """A grid of some 10^4 points per unit of the answer, and finer than any single pure loss."""
-        sampled = {event: count for event, count in flat.items() if isinstance(event, _SAMPLED)}
-        if sampled:
-            coarse = mixtures.grid(sampled)
-        else:
-            coarse = 1e-4 * max(ZeroConcentrated()._epsilon(flat, 1e-6), 1e-2)
+        sampled = {event: count for event, count in flat.items() if isinstance(event, _SAMPLED + _OF_FIXED_SIZE)}
+        coarse = 1e-4 * max(_rough(flat), 1e-2)
+        if sampled:  # without these the rest is one Gaussian, which reaches about this far
+            coarse = max(mixtures.grid(sampled), (20.0 * _mu(flat) + _mu(flat) ** 2) / mixtures.POINTS)
         losses = {event: _pure(event) for event in flat if isinstance(event, _PURE)}
         interval = min([coarse, *(loss / 32.0 for loss in losses.values())])
         if losses:  # let the grid meet the heaviest loss, a hair too wide rather than a hair too narrow
@@ -191,7 +190,7 @@ class PrivacyLoss(Accountant):
             return plds.from_gaussian_mechanism(event.noise_multiplier / math.sqrt(count), **grid)
         if isinstance(event, LaplaceDpEvent):
             single = plds.from_laplace_mechanism(event.noise_multiplier, **grid)
-        elif isinstance(event, _SAMPLED):
+        elif isinstance(event, _SAMPLED + _OF_FIXED_SIZE):
             single = mixtures.distribution(event, interval)
         else:
             single = _randomized_response_pld(event.epsilon, interval)
@@ -221,6 +220,12 @@ def _randomized_response_pld(epsilon: float, interval: float) -> Any:
     excess = np.maximum(-np.expm1(dots * interval - epsilon), 0.0)
     deltas = likely * excess + (1.0 - likely) * np.maximum(-np.expm1(dots * interval + epsilon), 0.0)
     return plds.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(interval, dots, deltas))
+
+
+def _rough(flat: Tally) -> float:
+    """The size of the answer, for a grid; mini-batches not counted."""
+    plain = {event: count for event, count in flat.items() if isinstance(event, _PURE + _GAUSSIAN)}
+    return ZeroConcentrated()._epsilon(plain, 1e-6)
 
 
 def _mu(flat: Tally) -> float:

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.accountants import ACCOUNTANTS
@@ -39,8 +40,7 @@ def best(tally: Tally, delta: float, relation: Relation) -> Guarantee:
     """The smallest epsilon of the cheap sound accountants.
 
     Gaussian tallies are composed exactly. Anything with pure events takes the smallest of three upper bounds; what
-    none of them knows (mini-batches) goes to the privacy loss distribution, or where that does not exist (samples of a
-    fixed size) to Rényi composition.
+    none of them knows (mini-batches) goes to the privacy loss distribution.
     """
     if not 0.0 <= delta < 1.0:
         raise InputError(f"delta must be in [0, 1), got {delta}")
@@ -50,12 +50,22 @@ def best(tally: Tally, delta: float, relation: Relation) -> Guarantee:
     if ACCOUNTANTS["exact"].supports(flat):
         names = ["exact"]
     else:
-        names = [name for name in ("pure", "pure+gaussian", "zcdp") if ACCOUNTANTS[name].supports(flat)]
-        names = names or ["pld" if ACCOUNTANTS["pld"].supports(flat) else "rdp"]
-    epsilon, name = min(
-        ((ACCOUNTANTS[name].epsilon(flat, delta, relation), name) for name in names), key=lambda pair: pair[0]
-    )
+        names = [name for name in ("pure", "pure+gaussian", "zcdp") if ACCOUNTANTS[name].supports(flat)] or ["pld"]
+    epsilon, name = min(((_epsilon(name, flat, delta, relation), name) for name in names), key=lambda pair: pair[0])
     return Guarantee(epsilon, delta, relation, name)
+
+
+def _epsilon(name: str, flat: Tally, delta: float, relation: Relation) -> float:
+    # Mini-batches take a second to account for, and the same tallies come up again: in every search for a noise level,
+    # at planning, at joining, in every repeat.
+    if name == "pld":
+        return _kept(frozenset(flat.items()), delta, relation)
+    return ACCOUNTANTS[name].epsilon(flat, delta, relation)
+
+
+@lru_cache(maxsize=4096)
+def _kept(flat: frozenset[tuple[DpEvent, int]], delta: float, relation: Relation) -> float:
+    return ACCOUNTANTS["pld"].epsilon(dict(sorted(flat, key=repr)), delta, relation)
 
 
 class Account:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binom
 
 from dpadmm.admm.setting import ROUNDING, Setting
@@ -21,7 +21,7 @@ from dpadmm.admm.solvers.stochastic import Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.calibration import Budget, smallest
+from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import (
     ComposedDpEvent,
     DpEvent,
@@ -54,6 +54,10 @@ class Cost(ABC):
     def mean_shift(self, agent: int) -> float:
         """Of one step: where noise is loud, a step costs as much as a Gaussian release that always shifts by this."""
 
+    @abstractmethod
+    def drawn_shift(self, agent: int) -> float:
+        """By a record's being drawn: where that is rare, noise must be of this size."""
+
     def rounds(self, multipliers: FloatArray) -> tuple[DpEvent, ...]:
         """A whole round of every agent."""
 
@@ -82,13 +86,19 @@ class Cost(ABC):
 
         if start is None:
             steps = self.setting.rounds * self.solver.steps
-            start = math.sqrt(steps) * self.mean_shift(agent) / gaussian.mu(budget.epsilon, budget.delta)
+            always = math.sqrt(steps) * self.mean_shift(agent) / gaussian.mu(budget.epsilon, budget.delta)
+            start = max(always, 0.3 * self.drawn_shift(agent))
         low = high = start
         while cost(high) > budget.epsilon:
             low, high = high, 1.5 * high
         while low == high and cost(low) <= budget.epsilon:
             low, high = low / 1.5, low
-        return smallest(cost, budget.epsilon, low, high, precise)
+        # An evaluation takes a second, so the smooth curve is followed; the last word is the accountant's all the same.
+        near = brentq(lambda log: cost(math.exp(log)) - budget.epsilon, math.log(low), math.log(high), xtol=precise / 4)
+        found = math.exp(near)
+        while cost(found) > budget.epsilon:
+            found *= 1.0 + precise / 4
+        return found
 
     def total(self, round: DpEvent, delta: float) -> float:
         """What all rounds cost, as the account will say it."""
@@ -139,6 +149,9 @@ class PoissonCost(Cost):
         sizes, chances = self.shifts(agent)
         return math.fsum(size * chance for size, chance in zip(sizes, chances, strict=True))
 
+    def drawn_shift(self, agent: int) -> float:
+        return float(self._drawn[agent])
+
     def step(self, agent: int, multiplier: float) -> DpEvent:
         """One step of one agent."""
         sizes, chances = self.shifts(agent)
@@ -163,7 +176,7 @@ class PoissonCost(Cost):
 
 
 class UniformCost(Cost):
-    """One uniform record a step, replace: the noise split in two, by Rényi composition."""
+    """One uniform record a step, replace: the noise split in two."""
 
     def __init__(self, setting: Setting, solver: Svrg, delta: float) -> None:
         super().__init__(setting, solver)
@@ -175,6 +188,9 @@ class UniformCost(Cost):
 
     def mean_shift(self, agent: int) -> float:
         return 1.0 + float(self._drawn[agent] / self.setting.counts[agent])
+
+    def drawn_shift(self, agent: int) -> float:
+        return float(self._drawn[agent])
 
     def round(self, agent: int, multiplier: float) -> DpEvent:
         split = self._splits.get(self.kinds[agent])

@@ -26,6 +26,7 @@ class Exact(Solver):
     """Stops when the gradient (with a kink: some subgradient) of every agent's subproblem is below the tolerance."""
 
     tolerance: float = 1e-10
+    share: float = 1.0  # of all rows that a batch has, so that any grouping of them solves by the same method
 
     name = "exact"
     about = "the minimiser, to a stated gradient tolerance (Newton, or proximal gradient where there are kinks)"
@@ -64,12 +65,15 @@ class Exact(Solver):
         answer = proximal(subproblem, memory.point, self.tolerance)
         return emit(answer), replace(memory, point=answer)
 
-    @staticmethod
-    def by_newton(subproblem: Subproblem) -> bool:
+    def part(self, share: float) -> Exact:
+        return replace(self, share=self.share * share)
+
+    def by_newton(self, subproblem: Subproblem) -> bool:
         problem, (agents, dimension) = subproblem.problem, subproblem.tilt.shape
         smooth = problem.smooth and problem.loss.twice_differentiable
         has_hessian = smooth and not (problem.loss.task == "multiclass" and subproblem.shards.sparse)
-        return has_hessian and isinstance(problem.domain, Whole) and agents * dimension**2 <= HESSIAN_NUMBERS
+        everybody = round(agents / self.share)
+        return has_hessian and isinstance(problem.domain, Whole) and everybody * dimension**2 <= HESSIAN_NUMBERS
 
     def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
         """The objective is (kappa + mu_r)-strongly convex (spec 3.2; smoothness is not needed)."""
