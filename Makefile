@@ -32,6 +32,8 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/boundary.py
 	$(BIN)/python benchmarks/federated.py
+	$(BIN)/python benchmarks/cluster.py
+	$(BIN)/python benchmarks/out_of_core.py
 	$(PIP) cvxpy
 	$(BIN)/python benchmarks/power_flow.py
 

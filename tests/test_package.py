@@ -11,7 +11,7 @@ import dpadmm
 
 PUBLIC = """
 ALGORITHMS LOSSES PENALTIES SETS Account Accounts Budget ConvergenceError Experiment Guarantee InputError Problem
-Relation Result Shards gather prepare train
+Relation Result Shards StoredShards gather gather_blocks open_folder prepare train write_folder
 """
 
 

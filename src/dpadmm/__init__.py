@@ -14,6 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpadmm.datasets import open_folder, write_folder
     from dpadmm.engine.experiment import prepare, train
     from dpadmm.engine.result import Result
     from dpadmm.errors import ConvergenceError, InputError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from dpadmm.problems.problem import Problem
     from dpadmm.problems.sets import SETS
     from dpadmm.problems.shards import Shards, gather
+    from dpadmm.problems.stored import StoredShards, gather_blocks
     from dpadmm.spec import Experiment
 
 __version__ = version("dpadmm")
@@ -46,9 +48,13 @@ _HOMES = {
     "Relation": "dpadmm.privacy.relations",
     "Result": "dpadmm.engine.result",
     "Shards": "dpadmm.problems.shards",
+    "StoredShards": "dpadmm.problems.stored",
     "gather": "dpadmm.problems.shards",
+    "gather_blocks": "dpadmm.problems.stored",
+    "open_folder": "dpadmm.datasets",
     "prepare": "dpadmm.engine.experiment",
     "train": "dpadmm.engine.experiment",
+    "write_folder": "dpadmm.datasets",
 }
 
 __all__ = [
@@ -67,9 +73,13 @@ __all__ = [
     "Relation",
     "Result",
     "Shards",
+    "StoredShards",
     "gather",
+    "gather_blocks",
+    "open_folder",
     "prepare",
     "train",
+    "write_folder",
 ]
 
 

@@ -102,9 +102,9 @@ class Agent:
     ) -> Agent:
         """A real owner's agent: its ledger on disk, noise from the operating system.
 
-        The ledger belongs to these records: `data_digest` names them, by default a digest of the shard.
+        The ledger belongs to these records: `data_digest` names them, by default a digest of the shard or its files.
         """
-        records = data_digest or digest(*(part.tobytes() for part in (*shards.storage, shards.targets)))
+        records = data_digest or shards.digest()
         relation, kept = Relation.parse(policy.relation), shelf or Shelf(default_folder())
         book = kept.ledger(ledger, policy.dataset, records, relation)
         return cls(shards, policy, book, System(), members=(member,), persons=persons)

@@ -18,6 +18,10 @@ class ConvergenceError(RuntimeError):
     """A solver did not reach the accuracy its privacy lemma was promised; nothing was released."""
 
 
+class ClusterError(RuntimeError):
+    """Other machines did not do their part, and trying again did not help; finished rounds are not lost."""
+
+
 class Refused(Exception):
     """A data owner's no: the reason is for whoever asked, and nothing was spent or released."""
 

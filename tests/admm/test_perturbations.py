@@ -10,7 +10,7 @@ from scipy import stats
 from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.perturbations import PERTURBATIONS, Gradient, Objective, Output, Unperturbed
 from dpadmm.admm.setting import ROUNDING
-from dpadmm.admm.solvers import Exact, GradientAnswer, Linearised
+from dpadmm.admm.solvers import Exact, GradientAnswer, Linearised, Sgd
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
@@ -157,7 +157,7 @@ def test_additive_events_name_the_multiplier(kind, terms):
 @pytest.mark.parametrize("name", PERTURBATIONS)
 def test_without_noise_the_event_says_non_private(name, terms):
     perturbation = PERTURBATIONS[name]()
-    solver = Linearised() if name == "gradient" else Exact()
+    solver = {"gradient": Linearised(), "sampled-gradient": Sgd()}.get(name, Exact())
     noise = perturbation.calibrate(terms(L2_PROBLEM, [5, 6]), solver, Multiplier(0.0))
     assert noise.events == (NonPrivateDpEvent(),) * 2
     assert perturbation.private == (name != "none")

@@ -1,6 +1,6 @@
 """Tiny data sets by name, and experiments over them that take milliseconds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -50,3 +50,21 @@ def same() -> Callable[[Result, Result], None]:
             np.testing.assert_array_equal(one.history[name], other.history[name], err_msg=name)
 
     return check
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """Two worker processes, shared by all tests because starting them takes seconds; a lost one comes back."""
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'cluster'")
+    config = pytest.importorskip("dask").config
+    patience = config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})  # else one that came back may be ended
+    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": None, "dashboard_address": ":0"}
+    with patience, distributed.LocalCluster(processes=True, **options) as found:
+        yield found
+
+
+@pytest.fixture
+def dask(cluster: Any) -> str:
+    """The name of the engine that runs on the shared workers, both of them up."""
+    cluster.wait_for_workers(2, timeout=60)
+    return f"dask:{cluster.scheduler_address}"

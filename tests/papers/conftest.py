@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.admm.algorithm import Plan
+from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.setting import Setting
 from dpadmm.datasets import simulate
 from dpadmm.engine.loop import Cohort, State, rounds, start
@@ -19,6 +19,20 @@ from dpadmm.problems.shards import Shards, gather
 
 KINDS = {"binary": "classification", "multiclass": "multiclass", "regression": "regression"}
 CLASSES = {"binary": 2, "multiclass": 3, "regression": 0}
+
+# Recipes whose mini-batches are accounted for under one relation only; all others take both.
+ONLY = {
+    "ps-admm": Relation.ZERO_OUT,
+    "ps-admm-anchor": Relation.ZERO_OUT,
+    "ps-admm-sgd": Relation.ZERO_OUT,
+    "ps-admm-paper": Relation.REPLACE,
+}
+
+
+@pytest.fixture(scope="session")
+def relations() -> Callable[[Algorithm], tuple[Relation, ...]]:
+    """relations(recipe): those it accepts."""
+    return lambda recipe: (ONLY[recipe.name],) if recipe.name in ONLY else tuple(Relation)
 
 
 @pytest.fixture(scope="session")
@@ -36,16 +50,16 @@ def simulated() -> Callable[..., Shards]:
 
 
 @pytest.fixture(scope="session")
-def terms() -> Callable[..., Setting]:
-    """terms(problem, shards, **changes): the public facts of a run."""
+def terms(relations: Callable[[Algorithm], tuple[Relation, ...]]) -> Callable[..., Setting]:
+    """terms(problem, shards, recipe, **changes): the public facts of a run, by a relation that the recipe accepts."""
 
-    def make(problem: Problem, shards: Shards, **changes: Any) -> Setting:
+    def make(problem: Problem, shards: Shards, recipe: Algorithm | None = None, **changes: Any) -> Setting:
         setting = Setting(
             problem=problem,
             counts=shards.counts,
             dimension=shards.width * problem.loss.outputs(3),
             norm_bound=1.0,
-            relation=Relation.REPLACE,
+            relation=Relation.REPLACE if recipe is None else relations(recipe)[0],
             rounds=5,
         )
         return replace(setting, **changes)

@@ -9,11 +9,12 @@ import pytest
 
 from dpadmm.admm.algorithm import absorb, answer, begin, combine, opening
 from dpadmm.admm.noise import Multiplier, TotalBudget
+from dpadmm.admm.perturbations.batches import UniformCost
 from dpadmm.engine.reference import optimum
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import NonPrivateDpEvent
+from dpadmm.privacy.events import NonPrivateDpEvent, flatten
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, Logistic
@@ -24,14 +25,32 @@ from dpadmm.problems.sets import Box
 PRIVATE = {name: recipe for name, recipe in ALGORITHMS.items() if recipe.private}
 every_recipe = pytest.mark.parametrize("recipe", ALGORITHMS.values(), ids=ALGORITHMS)
 every_private_recipe = pytest.mark.parametrize("recipe", PRIVATE.values(), ids=PRIVATE)
+SAMPLED = {name: recipe for name, recipe in ALGORITHMS.items() if any(p.solver.sampled for p in recipe.phases)}
+WITH_ANCHOR = {"scas-admm", "ps-admm", "ps-admm-anchor", "scas-admm-paper", "ps-admm-paper"}
+BUDGETED = {name: recipe for name, recipe in PRIVATE.items() if not recipe.as_printed}
+every_budgeted_recipe = pytest.mark.parametrize("recipe", BUDGETED.values(), ids=BUDGETED)
 every_loss = pytest.mark.parametrize("loss", [kind() for kind in LOSSES.values()], ids=LOSSES)
 
 PROBLEM = Problem(penalty=L2(), strength=0.05)
 BUDGET = Budget(1.5, 1e-5)
 
 
-def request_for(recipe, budget=BUDGET):
-    return TotalBudget((budget,)) if recipe.private else Multiplier(0.0)
+@pytest.fixture(autouse=True)
+def split_of_noise(monkeypatch):
+    """Of `ps-admm-paper`: a choice of the proof that takes a second to tune, and of which nothing here depends."""
+    monkeypatch.setattr(UniformCost, "_best_split", lambda cost, agent, multiplier: 0.03)
+
+
+def request_for(recipe):
+    """A budget, or where its search would take long the noise that it might come to."""
+    if not recipe.private:
+        return Multiplier(0.0)
+    return Multiplier(50.0) if recipe.name in SAMPLED else TotalBudget((BUDGET,))
+
+
+def brief(recipe):
+    """The same recipe with a few steps a round on large mini-batches, where it draws any: their account is quick."""
+    return recipe.tuned(updates=2, batch=0.5) if recipe.name in SAMPLED else recipe
 
 
 def bits(states):
@@ -51,6 +70,11 @@ def accepts(recipe, setting):
     return True
 
 
+def may_refuse(recipe, loss):
+    """Objective perturbation has lemmas for few problems; variance reduction is for losses without kinks."""
+    return recipe.name == "dvp" or (recipe.name in WITH_ANCHOR and loss.curvature_bound(1.0) is None)
+
+
 def test_the_registry_names_its_recipes_and_their_twins():
     for name, recipe in ALGORITHMS.items():
         assert recipe.name == name
@@ -62,13 +86,16 @@ def test_the_registry_names_its_recipes_and_their_twins():
             assert not twin.private
             assert twin.consensus == recipe.consensus
             assert [type(p.solver) for p in twin.phases] == [type(p.solver) for p in recipe.phases]
-    assert set(PRIVATE) == {"pvp", "dvp", "dp-admm", "dpsgd", "obj-g", "obj-l", "out-g", "out-l"}
+    stochastic = {"ps-admm", "ps-admm-anchor", "ps-admm-sgd", "ps-admm-full", "ps-admm-paper"}
+    assert set(PRIVATE) == {"pvp", "dvp", "dp-admm", "dpsgd", "obj-g", "obj-l", "out-g", "out-l", *stochastic}
+    assert set(SAMPLED) == {*stochastic - {"ps-admm-full"}, "scas-admm", "sgd-admm", "scas-admm-paper"}
+    assert [name for name, recipe in ALGORITHMS.items() if recipe.as_printed] == ["ps-admm-paper"]
 
 
 @every_recipe
 def test_it_runs(recipe, simulated, terms, played):
     shards = simulated()
-    states = played(recipe.plan(terms(PROBLEM, shards), request_for(recipe)), shards)
+    states = played(recipe.plan(terms(PROBLEM, shards, recipe), request_for(recipe)), shards)
     assert [state.round for state in states] == [1, 2, 3, 4, 5]
     assert all(np.isfinite(state.common).all() for state in states)
     assert (states[-1].common != 0).all()
@@ -78,7 +105,7 @@ def test_it_runs(recipe, simulated, terms, played):
 def test_it_is_a_frozen_value(recipe, simulated, terms, played):
     before, mark = copy.deepcopy(recipe), hash(recipe)
     shards = simulated()
-    played(recipe.plan(terms(PROBLEM, shards), request_for(recipe)), shards)
+    played(recipe.plan(terms(PROBLEM, shards, recipe), request_for(recipe)), shards)
     assert recipe == before
     assert hash(recipe) == mark == hash(before)
     with pytest.raises(FrozenInstanceError):
@@ -90,15 +117,15 @@ def test_it_is_a_frozen_value(recipe, simulated, terms, played):
 @pytest.mark.parametrize("penalty", [L1(), L2()], ids=["l1", "l2"])
 def test_twice_from_one_seed_is_the_same_run(recipe, penalty, simulated, terms, played):
     shards = simulated()
-    setting = terms(Problem(penalty=penalty, strength=0.05), shards)
+    setting = terms(Problem(penalty=penalty, strength=0.05), shards, recipe)
     if not accepts(recipe, setting):
-        assert recipe.name == "dvp"
+        assert may_refuse(recipe, Logistic())
         return
     plan = recipe.plan(setting, request_for(recipe))
     first = bits(played(plan, shards, seed=3))
     again = bits(played(recipe.plan(setting, request_for(recipe)), shards, seed=3))
     assert first == again
-    assert (bits(played(plan, shards, seed=4)) == first) == (not recipe.private)
+    assert (bits(played(plan, shards, seed=4)) == first) == (not recipe.private and recipe.name not in SAMPLED)
 
 
 @every_loss
@@ -107,9 +134,9 @@ def test_without_noise_it_is_its_twin_bit_for_bit(recipe, loss, simulated, terms
     """F12: the twin with the same resolved schedule, tuned to noise that is then not added."""
     shards = simulated(loss)
     for penalty in PENALTIES.values():
-        setting = terms(Problem(loss, penalty(), 0.05), shards)
+        setting = terms(Problem(loss, penalty(), 0.05), shards, recipe)
         if not accepts(recipe, setting):
-            assert recipe.name == "dvp"
+            assert may_refuse(recipe, loss)
             continue
         loud = recipe.plan(setting, Multiplier(3.0))
         silent = replace(loud, noise=recipe.plan(setting, Multiplier(0.0)).noise)
@@ -119,13 +146,13 @@ def test_without_noise_it_is_its_twin_bit_for_bit(recipe, loss, simulated, terms
         mine = played(silent, shards)
         assert bits(mine) == bits(played(twin_plan, shards))
         assert bits(mine) != bits(played(loud, shards))
-        assert silent.events(1) == (NonPrivateDpEvent(),) * 3
+        assert [set(flatten({event: 1})) for event in silent.events(1)] == [{NonPrivateDpEvent()}] * 3
 
 
 @every_private_recipe
 def test_zero_noise_asked_for_from_the_start_is_the_twin_as_it_is(recipe, simulated, terms, played):
     shards = simulated()
-    setting = terms(PROBLEM, shards)
+    setting = terms(PROBLEM, shards, recipe)
     twin = ALGORITHMS[recipe.twin].plan(setting, Multiplier(0.0))
     assert bits(played(recipe.plan(setting, Multiplier(0.0)), shards)) == bits(played(twin, shards))
 
@@ -135,9 +162,9 @@ def test_zero_noise_asked_for_from_the_start_is_the_twin_as_it_is(recipe, simula
 def test_a_batch_of_n_is_n_batches_of_one_bit_for_bit(recipe, loss, simulated, terms):
     """Each agent alone, with its own rows of the plan, its own words and the same broadcasts."""
     shards = simulated(loss, sizes=(3, 1100, 40, 7))  # one agent has several chunks
-    setting = terms(Problem(loss, L2(), 0.05), shards)
+    setting = terms(Problem(loss, L2(), 0.05), shards, recipe)
     if not accepts(recipe, setting):
-        assert recipe.name == "dvp"
+        assert may_refuse(recipe, loss)
         return
     plan = recipe.plan(setting, request_for(recipe))
     state, server = begin(plan), opening(plan, 1)
@@ -199,9 +226,13 @@ def test_gradient_noise_keeps_every_broadcast_in_the_box(name, simulated, terms,
 @every_private_recipe
 def test_noise_differs_between_seeds_runs_agents_and_rounds(recipe, simulated, terms, played):
     """Four agents with the same records: without noise their answers in round one would be the same."""
-    shards = simulated(sizes=(6,)).take([0, 0, 0, 0])
-    plan = recipe.plan(terms(PROBLEM, shards), Multiplier(2.0))
-    silent = played(recipe.plan(terms(PROBLEM, shards), Multiplier(0.0)), shards)
+    sizes = (6,)
+    if recipe.name in SAMPLED:  # a mini-batch of all there is
+        recipe, sizes = recipe.tuned(batch=1), (1,)
+    shards = simulated(sizes=sizes).take([0, 0, 0, 0])
+    setting = terms(PROBLEM, shards, recipe)
+    plan = recipe.plan(setting, Multiplier(2.0))
+    silent = played(recipe.plan(setting, Multiplier(0.0)), shards)
     assert np.ptp(silent[0].agents.released, axis=0).max() == 0.0
     first = played(plan, shards, seed=0, runs=(0, 1))
     other_seed = played(plan, shards, seed=1)
@@ -215,16 +246,30 @@ def test_noise_differs_between_seeds_runs_agents_and_rounds(recipe, simulated, t
     assert len(np.unique(values)) == values.size
 
 
-@every_private_recipe
+@every_budgeted_recipe
 @pytest.mark.parametrize("relation", list(Relation), ids=str)
 @pytest.mark.parametrize("rounds", [1, 37])
-def test_all_rounds_together_spend_the_budget_and_no_more(recipe, relation, rounds, simulated, terms):
+def test_all_rounds_together_spend_the_budget_and_no_more(recipe, relation, rounds, simulated, terms, relations):
     shards = simulated()
     for budget in (Budget(1.0, 1e-5), Budget(0.05, 1e-7), Budget(8.0, 1e-3)):
-        plan = recipe.plan(terms(PROBLEM, shards, rounds=rounds, relation=relation), request_for(recipe, budget))
+        setting, request = terms(PROBLEM, shards, rounds=rounds, relation=relation), TotalBudget((budget,))
+        if relation not in relations(recipe):
+            with pytest.raises(InputError, match="under the zero-out relation only"):
+                recipe.plan(setting, request)
+            continue
+        plan = brief(recipe).plan(setting, request)
         spent = plan.accounts(rounds).worst(budget.delta)
         assert 0.999 * budget.epsilon < spent.epsilon <= budget.epsilon
         assert spent.relation is relation
+
+
+@every_private_recipe
+@pytest.mark.parametrize("relation", list(Relation), ids=str)
+def test_a_relation_without_a_lemma_is_refused_also_where_nothing_is_searched(
+    recipe, relation, simulated, terms, relations
+):
+    setting = terms(PROBLEM, simulated(), relation=relation)
+    assert accepts(recipe, setting) == (relation in relations(recipe))
 
 
 def test_pure_recipes_need_no_delta(simulated, terms):
@@ -236,16 +281,16 @@ def test_pure_recipes_need_no_delta(simulated, terms):
         assert spent.accountant == "pure"
 
 
-@every_private_recipe
+@every_budgeted_recipe
 def test_each_agent_may_have_its_own_budget(recipe, simulated, terms):
-    shards = simulated(sizes=(10, 10, 10))
+    recipe, shards = brief(recipe), simulated(sizes=(10, 10, 10))
     budgets = (Budget(0.5, 1e-5), Budget(1.0, 1e-5), Budget(4.0, 1e-6))
-    plan = recipe.plan(terms(PROBLEM, shards), TotalBudget(budgets))
+    plan = recipe.plan(terms(PROBLEM, shards, recipe), TotalBudget(budgets))
     multipliers = plan.noise[0].mechanism.noise_multiplier
     assert multipliers[0] > multipliers[1] > multipliers[2] > 0
     accounts = plan.accounts(5)
     for agent, budget in enumerate(budgets):
-        alone = recipe.plan(terms(PROBLEM, shards.take([agent])), TotalBudget((budget,)))
+        alone = recipe.plan(terms(PROBLEM, shards.take([agent]), recipe), TotalBudget((budget,)))
         assert alone.noise[0].mechanism.noise_multiplier[0] == multipliers[agent]
         spent = accounts.guarantee(agent, budget.delta).epsilon
         assert 0.999 * budget.epsilon < spent <= budget.epsilon

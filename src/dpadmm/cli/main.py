@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from dpadmm.cli import demo, ledger, listings, power_flow, predict, privacy, train
 from dpadmm.cli.console import print_error
-from dpadmm.errors import ConvergenceError, InputError
+from dpadmm.errors import ClusterError, ConvergenceError, InputError
 
 
 class Verbs(TyperGroup):
@@ -19,7 +19,7 @@ class Verbs(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (InputError, ConvergenceError) as error:
+        except (InputError, ConvergenceError, ClusterError) as error:
             print_error(error)
             raise typer.Exit(2) from None
 

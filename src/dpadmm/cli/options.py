@@ -20,7 +20,8 @@ _DATA, _PROBLEM, _PRIVACY = "Data", "Problem", "Privacy"
 _ALGORITHM, _SIMULATION, _RUN = "Algorithm", "Simulation", "Run"
 
 Source = Annotated[
-    str | None, _option(_DATA, "--data", "Name from 'dpadmm datasets', or a .csv or .parquet file.", "adult")
+    str | None,
+    _option(_DATA, "--data", "Name from 'dpadmm datasets', a .csv or .parquet file, or a data folder.", "adult"),
 ]
 DataDir = Annotated[
     str | None,
@@ -67,7 +68,27 @@ Precision = Annotated[
 
 Algorithm = Annotated[str | None, _option(_ALGORITHM, "--algorithm", "Name from 'dpadmm algorithms'.", "dp-admm")]
 Rounds = Annotated[int | None, _option(_ALGORITHM, "--rounds", "Rounds of communication.", "100")]
-Updates = Annotated[int | None, _option(_ALGORITHM, "--updates", "Local updates in a round (obj-g and its kin).", "1")]
+Updates = Annotated[
+    int | None,
+    _option(_ALGORITHM, "--updates", "Local updates in a round; default: 1 for obj-g and its kin, 10 for ps-admm's."),
+]
+Batch = Annotated[
+    float | None,
+    _option(_ALGORITHM, "--batch", "Mini-batches of ps-admm and its kin: records, or a share below 1.", "0.05"),
+]
+Sampling = Annotated[
+    str | None, _option(_ALGORITHM, "--sampling", "Of mini-batches: poisson, or uniform (one record).", "poisson")
+]
+Average = Annotated[
+    str | None, _option(_ALGORITHM, "--average", "Of inner steps: plain, or over-relaxed as in the paper.", "plain")
+]
+Reach = Annotated[
+    float | None, _option(_ALGORITHM, "--reach", "How far ps-admm's steps may lead in a round; less noise if short.")
+]
+Auto = Annotated[
+    bool,
+    _option(_ALGORITHM, "--auto", "Choose mini-batches and inner steps for the least noise at the budget."),
+]
 Rho = Annotated[
     float | None, _option(_ALGORITHM, "--rho", "ADMM's penalty parameter; default: 0.1, or the algorithm's schedule.")
 ]
@@ -119,5 +140,15 @@ MeasureEvery = Annotated[int | None, _option(_SIMULATION, "--measure-every", "Ro
 
 SpecFile = Annotated[Path | None, _option(_RUN, "--spec", "TOML file that says all this; flags override it.")]
 Out = Annotated[Path | None, _option(_RUN, "--out", "New folder for spec, history, model and result.")]
+Engine = Annotated[
+    str,
+    _option(
+        _RUN,
+        "--engine",
+        "Where the agents work: local (this process), dask (a worker process per core), dask:NUMBER, or the address of "
+        "a Dask scheduler, dask:tcp://HOST:8786. The numbers are the same.",
+        "local",
+    ),
+]
 Resume = Annotated[bool, _option(_RUN, "--resume", "Go on with the interrupted run in --out.")]
 Quiet = Annotated[bool, _option(_RUN, "--quiet", "The result only: no progress bar, no hints.")]

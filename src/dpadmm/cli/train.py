@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
             "dpadmm train --algorithm admm --repeats 3 --json",
             "dpadmm train --data digits --loss softmax --algorithm obj-g --set box:0.5 --epsilon 8 --delta 1e-5",
             "dpadmm train --spec run/spec.toml --rounds 50",
+            "dpadmm train --algorithm ps-admm-sgd --relation zero-out --auto --epsilon 1 --delta 1e-5",
             "dpadmm train --out run --resume",
+            "dpadmm train --epsilon 1 --delta 1e-5 --engine dask:tcp://10.0.0.1:8786",
         ),
     )(train)
 
@@ -50,6 +52,11 @@ def train(
     algorithm: options.Algorithm = None,
     rounds: options.Rounds = None,
     updates: options.Updates = None,
+    batch: options.Batch = None,
+    sampling: options.Sampling = None,
+    average: options.Average = None,
+    reach: options.Reach = None,
+    auto: options.Auto = False,
     rho: options.Rho = None,
     rho_schedule: options.RhoSchedule = None,
     radius: options.Radius = None,
@@ -70,10 +77,11 @@ def train(
     spec: options.SpecFile = None,
     out: options.Out = None,
     resume: options.Resume = False,
+    engine: options.Engine = "local",
     quiet: options.Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model over data split among agents, on this machine.
+    """Train a model over data split among agents, in a simulation.
 
     Private algorithms need a total budget: --epsilon, and --delta unless their
     noise is pure. Losses and errors are measured on the records themselves,
@@ -84,13 +92,16 @@ def train(
         source=source, data_dir=data_dir, target=target, owner=owner, agents=agents, split=split, test=test,
         scaling=scaling, task=task, loss=loss, penalty=penalty, strength=strength, set=_set(domain),
         norm_bound=norm_bound, intercept=intercept, weighting=weighting, precision=precision,
-        algorithm=algorithm, rounds=rounds, updates=updates, rho=rho, rho_schedule=rho_schedule, radius=radius,
-        schedule=schedule, tolerance=tolerance, extra_curvature=extra_curvature, unit_gain=unit_gain,
+        algorithm=algorithm, rounds=rounds, updates=updates, batch=batch, sampling=sampling, average=average,
+        reach=reach, rho=rho, rho_schedule=rho_schedule, radius=radius, schedule=schedule, tolerance=tolerance,
+        extra_curvature=extra_curvature, unit_gain=unit_gain,
         epsilon=epsilon, delta=delta, relation=relation, paper_noise=paper_noise, noise_multiplier=noise_multiplier,
         mechanism=mechanism, evaluation_epsilon=evaluation_epsilon, seed=seed, repeats=repeats,
         measure_every=measure_every,
     )  # fmt: skip
-    _run(experiment, out, resume, quiet, as_json)
+    if auto and resume:
+        raise InputError("--auto chooses for a new run; a resumed one goes on with what was chosen for it.")
+    _run(experiment, out, resume, engine, auto, quiet, as_json)
 
 
 def _set(given: str | None) -> str | None:
@@ -119,14 +130,16 @@ def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:
     return Experiment()
 
 
-def _run(experiment: Experiment, out: Path | None, resume: bool, quiet: bool, as_json: bool) -> None:
+def _run(
+    experiment: Experiment, out: Path | None, resume: bool, engine: str, auto: bool, quiet: bool, as_json: bool
+) -> None:
     from dpadmm.cli.progress import bar
     from dpadmm.cli.report import show
     from dpadmm.engine.experiment import train as run
 
     try:
         with bar(experiment, shown=not (as_json or quiet)) as progress:
-            result = run(experiment, out=out, resume=resume, progress=progress)
+            result = run(experiment, out=out, resume=resume, progress=progress, engine=engine, auto=auto)
     except KeyboardInterrupt:
         if out is not None and (out / "spec.toml").exists():
             hint = f"interrupted; to go on: dpadmm train --out {out} --resume"

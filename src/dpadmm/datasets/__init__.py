@@ -10,6 +10,7 @@ rows to a norm are the business of shards (`dpadmm.problems.shards`).
     directory.py  finds the files of data sets that do not ship
     idx.py        reads idx and npz
     adult.py toolkit.py synthetic.py files.py images.py    where records come from
+    stored.py     a folder of records that stay in their files; parquet.py reads, writing.py writes such
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from typing import Protocol
 
 from dpadmm.datasets import adult, images, synthetic, toolkit
 from dpadmm.datasets.adult import ADULT_ENCODER, adult_table, load_adult
-from dpadmm.datasets.dataset import Dataset, split
+from dpadmm.datasets.dataset import Dataset, Described, split
 from dpadmm.datasets.encoding import Category, Column, Encoder, Numeric
 from dpadmm.datasets.files import TASKS, load_file, read_table
 from dpadmm.datasets.idx import read_idx, read_npz
 from dpadmm.datasets.images import load_femnist, load_mnist, load_mnist_writers
+from dpadmm.datasets.parquet import ParquetBlocks
 from dpadmm.datasets.scaling import SCALINGS, scaled
+from dpadmm.datasets.stored import StoredDataset, is_folder, open_folder
 from dpadmm.datasets.synthetic import ground_truth, simulate
 from dpadmm.datasets.toolkit import load_breast_cancer, load_digits
+from dpadmm.datasets.writing import convert, write_folder
 from dpadmm.errors import InputError, unknown
 
 __all__ = [
@@ -38,12 +42,17 @@ __all__ = [
     "Category",
     "Column",
     "Dataset",
+    "Described",
     "Encoder",
     "Loader",
     "Numeric",
+    "ParquetBlocks",
     "Source",
+    "StoredDataset",
     "adult_table",
+    "convert",
     "ground_truth",
+    "is_folder",
     "load",
     "load_adult",
     "load_breast_cancer",
@@ -52,12 +61,14 @@ __all__ = [
     "load_file",
     "load_mnist",
     "load_mnist_writers",
+    "open_folder",
     "read_idx",
     "read_npz",
     "read_table",
     "scaled",
     "simulate",
     "split",
+    "write_folder",
 ]
 
 
@@ -140,5 +151,5 @@ def load(
         dataset = load_file(source, target, owner, columns, task)
     else:
         hint = unknown("data set", name, DATASETS)
-        raise InputError(f"{hint} A path to a .csv or .parquet file will do as well.")
+        raise InputError(f"{hint} A path to a .csv or .parquet file, or to a data folder, will do as well.")
     return scaled(dataset, scaling)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +14,28 @@ from dpadmm.datasets.encoding import Encoder
 from dpadmm.datasets.tables import first, place
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import generator
+
+
+class Described(Protocol):
+    """What is known of records apart from the records: of those in memory and of those that stay in files."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def classes(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def encoder(self) -> Encoder | None: ...
+
+    @property
+    def public_preprocessing(self) -> bool: ...
+
+    @property
+    def norm_bound(self) -> float | None: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,9 +42,9 @@ class Numeric:
     def feature_names(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def fill(self, features: np.ndarray, table: pyarrow.Table) -> None:
+    def fill(self, features: np.ndarray, table: pyarrow.Table, start: int = 0) -> None:
         """Write this column's features into its place in the matrix."""
-        values = numbers(table, self.name)
+        values = numbers(table, self.name, start)
         if self.low is not None and self.high is not None:
             values = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
         features[:, 0] = values
@@ -74,16 +74,16 @@ class Category:
     def feature_names(self) -> tuple[str, ...]:
         return tuple(f"{self.name}={value}" for value in self.values)
 
-    def fill(self, features: np.ndarray, table: pyarrow.Table) -> None:
+    def fill(self, features: np.ndarray, table: pyarrow.Table, start: int = 0) -> None:
         """Write this column's features into its place in the matrix."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        column = texts(table, self.name)
+        column = texts(table, self.name, start)
         index = pc.index_in(column, value_set=pa.array(self.values, pa.string())).fill_null(-1).to_numpy()
         row = first(index < 0)
         if row is not None:
-            raise unknown(f"value in {place(self.name, row)},", column[row].as_py(), self.values)
+            raise unknown(f"value in {place(self.name, start + row)},", column[row].as_py(), self.values)
         features[np.arange(len(index)), index] = 1.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,13 +124,16 @@ class Encoder:
         """The columns a reader must keep as written, lest the category "01" become the number 1."""
         return tuple(column.name for column in self.columns if isinstance(column, Category))
 
-    def transform(self, table: pyarrow.Table) -> np.ndarray:
-        """The features of every row; columns of the table that are not declared are not looked at."""
+    def transform(self, table: pyarrow.Table, first_row: int = 0) -> np.ndarray:
+        """The features of every row; columns of the table that are not declared are not looked at.
+
+        `first_row`: how many rows of the file stand before the table's, so that messages count as the file does.
+        """
         features = np.zeros((table.num_rows, len(self.feature_names)))
         start = 0
         for column in self.columns:
             stop = start + len(column.feature_names)
-            column.fill(features[:, start:stop], table)
+            column.fill(features[:, start:stop], table, first_row)
             start = stop
         if self.divisors:
             features /= np.array(self.divisors)

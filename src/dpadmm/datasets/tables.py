@@ -1,6 +1,7 @@
 """One column of a table as numbers or as text; a value that cannot be used is named with its column and row.
 
-Rows are counted from one and a header is not a row, so row 1 is the first record.
+Rows are counted from one and a header is not a row, so row 1 is the first record. Where a table is a part of a file,
+`start` is how many rows stand before it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def first(bad: np.ndarray) -> int | None:
     return position if bad.size and bad[position] else None
 
 
-def numbers(table: pyarrow.Table, name: str) -> np.ndarray:
+def numbers(table: pyarrow.Table, name: str, start: int = 0) -> np.ndarray:
     """The column as float64, every value finite."""
     import pyarrow as pa
 
@@ -35,15 +36,15 @@ def numbers(table: pyarrow.Table, name: str) -> np.ndarray:
         # Unsafe only in that integers beyond 2^53 are rounded; text that is no number is still refused.
         values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
     except pa.ArrowException:
-        raise _not_a_number(column, name) from None
+        raise _not_a_number(column, name, start) from None
     row = first(~np.isfinite(values))
     if row is not None:
         what = "is missing" if np.isnan(values[row]) else f"is {values[row]}"
-        raise InputError(f"the value in {place(name, row)} {what}; a finite number is needed.")
+        raise InputError(f"the value in {place(name, start + row)} {what}; a finite number is needed.")
     return values
 
 
-def texts(table: pyarrow.Table, name: str) -> pyarrow.ChunkedArray:
+def texts(table: pyarrow.Table, name: str, start: int = 0) -> pyarrow.ChunkedArray:
     """The column as text, no value missing or empty; the number 1.0 reads "1"."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -56,7 +57,7 @@ def texts(table: pyarrow.Table, name: str) -> pyarrow.ChunkedArray:
         raise InputError(f"column {name!r} of type {column.type} cannot be read as text: {error}") from None
     row = first(pc.or_(missing, pc.fill_null(pc.equal(column, ""), True)).to_numpy())
     if row is not None:
-        raise InputError(f"the value in {place(name, row)} is missing.")
+        raise InputError(f"the value in {place(name, start + row)} is missing.")
     return column
 
 
@@ -70,7 +71,7 @@ def _plain(table: pyarrow.Table, name: str) -> pyarrow.ChunkedArray:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _not_a_number(column: pyarrow.ChunkedArray, name: str) -> InputError:
+def _not_a_number(column: pyarrow.ChunkedArray, name: str, start: int) -> InputError:
     import pyarrow as pa
 
     for row, value in enumerate(column):
@@ -78,7 +79,7 @@ def _not_a_number(column: pyarrow.ChunkedArray, name: str) -> InputError:
             value.cast(pa.float64())
         except pa.ArrowException:
             return InputError(
-                f"{value.as_py()!r} in {place(name, row)} is not a number; if the column is a category, "
+                f"{value.as_py()!r} in {place(name, start + row)} is not a number; if the column is a category, "
                 f"declare its public list of values: Category({name!r}, values=(...))."
             )
     return InputError(f"column {name!r} of type {column.type} does not hold numbers.")

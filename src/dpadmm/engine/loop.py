@@ -15,13 +15,12 @@ import numpy as np
 from dpadmm.admm.algorithm import AgentState, Plan, begin, combine, opening
 from dpadmm.admm.consensus import Server
 from dpadmm.agent import Agent
+from dpadmm.engine.workforce import RUN, InProcess, Workforce
 from dpadmm.privacy.memory import MemoryLedger
 from dpadmm.privacy.randomness import IntArray, Randomness
 from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.shards import FloatArray, Shards
 from dpadmm.request import EVALUATION, Request
-
-RUN = "simulation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,34 +91,34 @@ def start(cohort: Cohort) -> State:
     return State(0, server, agents, np.zeros_like(server.common), local, local)
 
 
-def rounds(cohort: Cohort, state: State) -> Iterator[State]:
-    """The states after each remaining round."""
-    agent = cohort.agent(state)
+def rounds(cohort: Cohort, state: State, workforce: Workforce | None = None) -> Iterator[State]:
+    """The states after each remaining round; the agents are in this process, or wherever the workforce has them."""
+    agents = workforce or InProcess(cohort, state)
     with one_thread_pool():
         for _ in range(state.round, cohort.plan.setting.rounds):
-            state = _step(cohort, agent, state)
+            state = _step(cohort, agents, state)
             yield state
 
 
-def _step(cohort: Cohort, agent: Agent, state: State) -> State:
+def _step(cohort: Cohort, agents: Workforce, state: State) -> State:
     """One round: the agents answer what was broadcast last, the server combines their releases."""
     round = state.round + 1
-    release = agent.answer(Request(RUN, RUN, round, state.common))
+    release = agents.answer(Request(RUN, RUN, round, state.common))
     server = combine(cohort.plan, state.server, cohort.by_run(release.value), round)
     answered = state.common if cohort.plan.algorithm.consensus.server_first else server.common
     return State(
         round=round,
         server=server,
-        agents=agent.state(RUN),
+        agents=agents.state(),
         mean_common=_mean(state.mean_common, answered, round),
         mean_local=_mean(state.mean_local, release.value, round),
         mean_local_before=_mean(state.mean_local_before, state.agents.released, round),
     )
 
 
-def evaluate(cohort: Cohort, state: State) -> FloatArray:
+def evaluate(cohort: Cohort, state: State, workforce: Workforce | None = None) -> FloatArray:
     """The owners' private estimates of the error of the last broadcast on their own records; (runs, agents)."""
-    release = cohort.agent(state).answer(Request(RUN, RUN, EVALUATION, state.common))
+    release = (workforce or InProcess(cohort, state)).answer(Request(RUN, RUN, EVALUATION, state.common))
     return cohort.by_run(release.value)[:, :, 0]
 
 

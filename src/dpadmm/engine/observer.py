@@ -8,6 +8,7 @@ import numpy as np
 
 from dpadmm import metrics
 from dpadmm.engine.loop import Cohort, State
+from dpadmm.engine.workforce import Everywhere, Reading, Workforce, look
 from dpadmm.problems.shards import FloatArray, Shards
 
 
@@ -18,39 +19,53 @@ class Observer:
     cohort: Cohort
     test: Shards | None
     delta: float | None
+    workforce: Workforce | None = None  # who reads the records; None: they are read here
 
     def measure(self, state: State) -> dict[str, FloatArray]:
         """One number per run and metric."""
         cohort, problem = self.cohort, self.cohort.plan.setting.problem
-        everywhere = cohort.to_rows(state.common)
+        readings: list[Reading] = [(metrics.empirical_loss, (Everywhere(state.common),))]
+        local = cohort.plan.algorithm.consensus.releases_models
+        if local:
+            readings += self._local_readings(state)
+        each, *others = self._look(readings)  # all at once: they may be far away
         # As the problem weighs them: all owners alike, or all records.
         share = cohort.plan.setting.weights * cohort.plan.setting.counts
-        losses = cohort.by_run(metrics.empirical_loss(problem, cohort.shards, everywhere))
+        losses = cohort.by_run(each)
         data_loss = (losses * share).sum(axis=1) / share.sum()
         penalty = problem.strength * problem.penalty.value(state.common) * cohort.size / share.sum()
         measured = {"train_loss": data_loss, "objective": data_loss + penalty}
         if self.test is not None:
             measured["test_error"] = metrics.test_errors(problem.loss, self.test, state.common)
-        if cohort.plan.algorithm.consensus.releases_models:
-            measured |= self._local(state)
+        if local:
+            measured |= self._local(state, *others)
         if self.delta is not None:
             measured["epsilon"] = np.full(len(state.common), self._spent(state.round))
         return measured
 
-    def _local(self, state: State) -> dict[str, FloatArray]:
-        cohort, setting = self.cohort, self.cohort.plan.setting
-        released = state.agents.released
-        mean = state.mean_local if setting.problem.smooth else state.mean_local_before
-        augmented = metrics.augmented_objective(
-            setting.problem, cohort.shards, mean, cohort.to_rows(state.mean_common), cohort.plan.rho(state.round)
-        )
+    def _look(self, readings: list[Reading]) -> list[FloatArray]:
+        if self.workforce is not None:
+            return self.workforce.look(readings)
+        return look(self.cohort.plan.setting.problem, self.cohort.shards, readings)
+
+    def _local_readings(self, state: State) -> list[Reading]:
+        mean = state.mean_local if self.cohort.plan.setting.problem.smooth else state.mean_local_before
+        rho = self.cohort.plan.rho(state.round)
+        return [
+            (metrics.empirical_loss, (state.agents.released,)),
+            (metrics.augmented_objective, (mean, Everywhere(state.mean_common), rho)),
+        ]
+
+    def _local(self, state: State, losses: FloatArray, augmented: FloatArray) -> dict[str, FloatArray]:
+        cohort, released = self.cohort, state.agents.released
         measured = {
-            "train_loss_local": self._mean(metrics.empirical_loss(setting.problem, cohort.shards, released)),
+            "train_loss_local": self._mean(losses),
             "augmented_objective": cohort.by_run(augmented).sum(axis=1),
             "residual": metrics.consensus_residual(cohort.by_run(released), state.common),
         }
         if self.test is not None:
-            measured["test_error_local"] = self._mean(metrics.test_errors(setting.problem.loss, self.test, released))
+            loss = cohort.plan.setting.problem.loss
+            measured["test_error_local"] = self._mean(metrics.test_errors(loss, self.test, released))
         return measured
 
     def _mean(self, per_agent: FloatArray) -> FloatArray:

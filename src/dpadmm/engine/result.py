@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpadmm.admm.algorithm import Plan
-from dpadmm.datasets import Dataset
+from dpadmm.datasets import Described
+from dpadmm.engine.choices import Choice
 from dpadmm.engine.history import History
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.problems.shards import FloatArray
@@ -21,7 +22,7 @@ class Result:
     """A finished simulation; arrays have one row per run."""
 
     experiment: Experiment
-    dataset: Dataset
+    dataset: Described
     plan: Plan
     history: History
     models: FloatArray  # the last broadcast
@@ -32,6 +33,7 @@ class Result:
     seconds: float
     warnings: tuple[str, ...]
     out: str | None = None
+    choices: tuple[Choice, ...] = ()  # of mini-batches and inner steps, where the engine was asked to choose
     estimated_error: float | None = None  # the mean of the owners' private estimates, where the terms have them
 
     @property
@@ -75,6 +77,7 @@ class Result:
             **{name: self._mean(name) for name in _MEASURED},
             "test_error_std": self._spread("test_error"),
             "estimated_error": self.estimated_error,
+            "choices": [choice.to_dict() for choice in self.choices],
             "repeats": self.experiment.simulation.repeats,
             "seed": self.experiment.simulation.seed,
             "simulated": True,

@@ -129,13 +129,13 @@ def distribution(event: DpEvent, interval: float) -> Any:
 def _pmf(mixture: Mixture, interval: float, added: bool) -> Any:
     low, high = mixture.bounds(added)
     first, last = math.floor(low / interval), math.ceil(high / interval)
-    deltas = mixture.deltas(np.arange(first, last + 1) * interval, added)
+    deltas = mixture.deltas(np.arange(first, last + 1, dtype=np.float64) * interval, added)
     return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas)
 
 
 def _symmetric_pmf(mixture: Mixture, interval: float) -> Any:
     last = math.ceil(mixture.bounds(added=False)[1] / interval)
-    epsilons = np.arange(last + 1) * interval
+    epsilons = np.arange(last + 1, dtype=np.float64) * interval
     above = mixture.deltas(epsilons, added=False)
     below = -np.expm1(-epsilons) + np.exp(-epsilons) * above
     deltas = np.concatenate([below[:0:-1], above])

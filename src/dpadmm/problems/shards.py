@@ -6,26 +6,31 @@ independent runs, makes new ranges over the same table and copies no record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
-from dpadmm.errors import InputError, unknown
+from dpadmm.errors import InputError
+from dpadmm.privacy.wire import digest
 from dpadmm.problems.kernels.batch import add_chunks
+from dpadmm.problems.rows import PRECISIONS as PRECISIONS
+from dpadmm.problems.rows import Rules
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-PRECISIONS = ("float64", "float32")
 LARGEST_FLOAT32 = 1e15  # of a coefficient: products with rows, and sums of them, stay finite
 
 # Records per chunk: large enough to amortise a chunk's own vector, small enough to feed every thread and stay in cache.
 CHUNK = 512
+
+# Bytes of records that are walked over together: enough that waking the threads costs little, even on a busy machine.
+BLOCK_BYTES = 2**25
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +95,39 @@ class Shards:
             self, features=self.features[table], targets=self.targets[table], starts=stops - counts, stops=stops
         )
 
+    def parcel(self) -> Shards:
+        """The same agents over a table of their own rows alone: what goes to another process carries nobody else's."""
+        ranges, place = np.unique(np.stack([self.starts, self.stops]), axis=1, return_inverse=True)
+        counts = ranges[1] - ranges[0]
+        stops = np.cumsum(counts)
+        rows = np.arange(counts.sum()) + np.repeat(ranges[0] - (stops - counts), counts)
+        return replace(
+            self,
+            features=self.features[rows],
+            targets=self.targets[rows],
+            starts=(stops - counts)[place.ravel()],
+            stops=stops[place.ravel()],
+        )
+
+    @property
+    def block(self) -> int:
+        """Records of a block: whole chunks, enough of them for several threads."""
+        return CHUNK * max(4, BLOCK_BYTES // (CHUNK * self.width * np.dtype(self.precision).itemsize))
+
+    def blocks(self) -> Iterator[tuple[IntArray, Any, NDArray[Any]]]:
+        """All records, each agent's in order: the agents (rows) whose they are, features and targets of a block.
+
+        A block is good until the next one is asked for.
+        """
+        for agent, (start, stop) in enumerate(zip(self.starts, self.stops, strict=True)):
+            for low in range(start, stop, self.block):
+                rows = slice(low, min(low + self.block, stop))
+                yield np.array([agent]), self.features[rows], self.targets[rows]
+
+    def digest(self) -> str:
+        """Names these records: other records have another digest."""
+        return digest(*(part.tobytes() for part in (*self.storage, self.targets)))
+
     @cached_property
     def chunks(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """Start, stop and agent of every chunk, and each agent's first chunk (one more entry closes the last)."""
@@ -113,16 +151,18 @@ class Shards:
         """
         start, stop, agent, first = self.chunks
         parts = np.empty((start.size, *shape))
-        precision = self.storage[0].dtype
-        # In float32 a stranger's model could overflow, and whether a record then makes it NaN would show the record.
-        point = x if precision == np.float64 else np.clip(x, -LARGEST_FLOAT32, LARGEST_FLOAT32)
-        point = np.ascontiguousarray(point, dtype=precision)
-        kernel(loss, *self.storage, self.targets, start, stop, agent, weights, point, parts)
+        kernel(loss, *self.storage, self.targets, start, stop, agent, weights, self.point(x), parts)
         if start.size == self.agents and np.array_equal(agent, np.arange(self.agents)):
             return parts
         out = np.empty((self.agents, *shape))
         add_chunks(parts, first, out)
         return out
+
+    def point(self, x: FloatArray) -> NDArray[Any]:
+        """A model as the kernels want it: in the precision of the records."""
+        # In float32 a stranger's model could overflow, and whether a record then makes it NaN would show the record.
+        point = x if self.precision == "float64" else np.clip(x, -LARGEST_FLOAT32, LARGEST_FLOAT32)
+        return np.ascontiguousarray(point, dtype=self.precision)
 
 
 def gather(
@@ -141,21 +181,12 @@ def gather(
     With an intercept a column of ones is appended after clipping, and the bound becomes sqrt(bound² + 1). Rows are
     clipped in the precision they are kept in, so that the bound holds for the numbers that are used.
     """
-    if precision not in PRECISIONS:
-        raise unknown("precision", precision, PRECISIONS)
-    table = _finite(features, precision)
-    if not (np.isfinite(norm_bound) and norm_bound > 0):
-        raise InputError(
-            f"norm bound {norm_bound!r}: must be a positive number; it is public and every row is clipped to it."
-        )
+    rules = Rules(norm_bound, intercept, precision)
+    table, clipped = rules.apply(features)
     if not table.shape[0] == len(targets) == len(owner):
         raise InputError(
             f"{table.shape[0]} rows of features, {len(targets)} targets and {len(owner)} owners: must be equally many."
         )
-    table, clipped = clip_rows(table, norm_bound)
-    if intercept:
-        table = _with_ones(table)
-        norm_bound = float(np.hypot(norm_bound, 1.0))
     if names is None:
         found, agent = np.unique(np.asarray(owner), return_inverse=True)
         names = [str(name) for name in found]
@@ -175,55 +206,7 @@ def gather(
         targets=np.ascontiguousarray(targets[order]),
         starts=stops - counts,
         stops=stops,
-        norm_bound=norm_bound,
+        norm_bound=rules.row_bound,
         names=tuple(names),
         clipped=clipped,
     )
-
-
-def clip_rows(table: FloatArray | csr_array, bound: float) -> tuple[Any, int]:
-    """Scales every row that is longer than `bound` down to it; also says how many there were.
-
-    Norms are taken in float64. A row of float32 is scaled to a little less, so that rounding does not lift it again.
-    """
-    if isinstance(table, np.ndarray):
-        norms = np.sqrt(np.einsum("ij,ij->i", table, table, dtype=np.float64))
-    else:
-        wide = table.astype(np.float64, copy=False)
-        norms = np.sqrt(np.asarray((wide * wide).sum(axis=1)).ravel())
-    long = norms > bound
-    if not long.any():
-        return table, 0
-    below = 1.0 if table.dtype == np.float64 else 1.0 - 2.0**-22
-    factors = np.where(long, below * bound / np.maximum(norms, bound), 1.0).astype(table.dtype)
-    scaled = table * factors[:, None] if isinstance(table, np.ndarray) else csr_array(table.multiply(factors[:, None]))
-    return scaled, int(long.sum())
-
-
-def _finite(features: Any, precision: str) -> Any:
-    table: Any = np.asarray(features) if not issparse(features) else csr_array(features)  # type: ignore[call-overload]
-    if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] == 0:
-        raise InputError(f"features of shape {table.shape}: a table with at least one row and one column is needed.")
-    if table.dtype != np.float32:
-        table = table.astype(np.float64, copy=False)
-    numbers = table if isinstance(table, np.ndarray) else table.data
-    fits = np.abs(numbers) <= np.finfo(precision).max
-    if not fits.all():
-        if isinstance(table, np.ndarray):
-            row, column = np.argwhere(~fits)[0]
-        else:
-            row, column = (axis[np.argmin(fits)] for axis in table.tocoo().coords)
-        raise InputError(
-            f"features: row {row}, column {column} is not a finite number in {precision}; remove or fill such rows "
-            f"first."
-        )
-    return table.astype(precision, copy=False)
-
-
-def _with_ones(table: Any) -> Any:
-    ones = np.ones((table.shape[0], 1), dtype=table.dtype)
-    if isinstance(table, np.ndarray):
-        return np.hstack([table, ones])
-    from scipy.sparse import hstack
-
-    return csr_array(hstack([table, csr_array(ones)]))

@@ -70,10 +70,6 @@ class Solver(ABC):
         """A bound on how far, in the mean square, its gradients are from the whole ones; (n,)."""
         return np.zeros(setting.agents)
 
-    def part(self, share: float) -> Solver:
-        """This solver for a batch that is a share of all rows: what it decides by size, it decides as for the whole."""
-        return self
-
     def start(self, point: FloatArray) -> Memory:
         """Where round one begins: a public point of the set."""
         return Memory(point)

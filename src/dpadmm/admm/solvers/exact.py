@@ -17,8 +17,9 @@ from dpadmm.errors import InputError
 from dpadmm.problems.sets import Whole
 from dpadmm.problems.shards import FloatArray
 
-# Newton keeps one D x D matrix per agent; past this many numbers in all, first-order steps are the better bargain.
-HESSIAN_NUMBERS = 100_000_000
+# Newton keeps a D x D matrix for every agent; past this many numbers in one, first-order steps are the better bargain.
+# It is a matter of the model alone: any grouping of agents, down to a single owner, must solve by the same method.
+HESSIAN_NUMBERS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,6 @@ class Exact(Solver):
     """Stops when the gradient (with a kink: some subgradient) of every agent's subproblem is below the tolerance."""
 
     tolerance: float = 1e-10
-    share: float = 1.0  # of all rows that a batch has, so that any grouping of them solves by the same method
 
     name = "exact"
     about = "the minimiser, to a stated gradient tolerance (Newton, or proximal gradient where there are kinks)"
@@ -65,15 +65,12 @@ class Exact(Solver):
         answer = proximal(subproblem, memory.point, self.tolerance)
         return emit(answer), replace(memory, point=answer)
 
-    def part(self, share: float) -> Exact:
-        return replace(self, share=self.share * share)
-
-    def by_newton(self, subproblem: Subproblem) -> bool:
-        problem, (agents, dimension) = subproblem.problem, subproblem.tilt.shape
+    @staticmethod
+    def by_newton(subproblem: Subproblem) -> bool:
+        problem, dimension = subproblem.problem, subproblem.tilt.shape[1]
         smooth = problem.smooth and problem.loss.twice_differentiable
         has_hessian = smooth and not (problem.loss.task == "multiclass" and subproblem.shards.sparse)
-        everybody = round(agents / self.share)
-        return has_hessian and isinstance(problem.domain, Whole) and everybody * dimension**2 <= HESSIAN_NUMBERS
+        return has_hessian and isinstance(problem.domain, Whole) and dimension**2 <= HESSIAN_NUMBERS
 
     def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
         """The objective is (kappa + mu_r)-strongly convex (spec 3.2; smoothness is not needed)."""

@@ -84,15 +84,18 @@ class Loss(ABC):
     def mistakes(self, shards: Shards, x: FloatArray) -> FloatArray:
         """How many of its own records each agent's model puts into the wrong class; (n,)."""
         classes = max(2, x.shape[1] // shards.width)
-        wrong = np.empty(shards.agents)
-        for i, (start, stop) in enumerate(zip(shards.starts, shards.stops, strict=True)):
-            predicted = self.encode(self.predict(shards.features[start:stop], x[i]), classes)
-            wrong[i] = np.count_nonzero(predicted != shards.targets[start:stop])
+        wrong = np.zeros(shards.agents)
+        for agents, features, targets in shards.blocks():
+            for i in agents:
+                predicted = self.encode(self.predict(features, x[i]), classes)
+                wrong[i] += np.count_nonzero(predicted != targets)
         return wrong
 
 
 def class_numbers(loss: str, targets: NDArray[Any], classes: int) -> NDArray[np.int64]:
     """Class numbers 0..classes-1, or an error that names the first target that is none."""
+    if targets.dtype.kind in "iu" and targets.size and targets.min() >= 0 and targets.max() < classes:
+        return targets.astype(np.int64)  # the usual case, without a search
     wrong = ~np.isin(targets, np.arange(classes))
     if wrong.any():
         row = int(np.argmax(wrong))

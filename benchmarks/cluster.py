@@ -1,0 +1,104 @@
+"""A round of dp-admm on Adult, 100 agents, on Dask workers of this machine: beside one process, and one task per agent.
+
+    python benchmarks/cluster.py --json
+
+`process_ratio` is a round on the workers over a round in this process, which has all cores; on one machine it can only
+say what the messages cost. `tasks_ratio` is a round of one task per agent, the obvious way, over ours: each is sent an
+agent's state and the broadcast, and its records lie at a worker already. All give the same numbers, bit for bit.
+Times are of whole runs, without measurements and without starting the workers.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from distributed import Client
+
+from dpadmm.admm.algorithm import AgentState, combine
+from dpadmm.engine.batches import Batch, batch, state_of
+from dpadmm.engine.dask_engine import Workers
+from dpadmm.engine.experiment import prepare
+from dpadmm.engine.loop import Cohort, State, rounds, start
+from dpadmm.engine.workforce import RUN
+from dpadmm.privacy.randomness import Seeded
+from dpadmm.request import Request
+from dpadmm.spec import Experiment
+from timing import arguments, best, show
+
+AGENTS = 100
+
+
+def cohort_of(count: int) -> Cohort:
+    spec = Experiment().changed(source="adult", agents=AGENTS, rounds=count, epsilon=1.0, delta=1e-5)
+    prepared = prepare(spec)
+    return Cohort.of(prepared.plan, prepared.shards, [0], Seeded(0))
+
+
+def here(cohort: Cohort) -> State:
+    *_, last = rounds(cohort, start(cohort))
+    return last
+
+
+def there(cohort: Cohort, workers: Workers) -> State:
+    workforce = workers.hire(cohort, start(cohort))
+    *_, last = rounds(cohort, start(cohort), workforce)
+    workforce.close()
+    return last
+
+
+def one(batch: Batch, state: AgentState, round: int, common: np.ndarray) -> tuple[np.ndarray, AgentState]:
+    """One agent's round, as a task of one thread."""
+    numba.set_num_threads(1)
+    agent = batch.agent(state, round - 1)
+    return agent.answer(Request(RUN, RUN, round, common)).value, agent.state(RUN)
+
+
+def by_tasks(cohort: Cohort, client: Client, count: int) -> np.ndarray:
+    """Some rounds of one task per agent; the last broadcast."""
+    parts = [np.array([row]) for row in range(AGENTS)]
+    held = client.scatter([batch(cohort, rows) for rows in parts], hash=False)
+    first = start(cohort)
+    states, server = [state_of(first.agents, rows) for rows in parts], first.server
+    for round in range(1, count + 1):
+        tasks = [
+            client.submit(one, agent, state, round, server.common, pure=False)
+            for agent, state in zip(held, states, strict=True)
+        ]
+        found = client.gather(tasks)
+        states = [state for _, state in found]
+        server = combine(cohort.plan, server, np.concatenate([value for value, _ in found])[None], round)
+    return server.common
+
+
+def main() -> None:
+    given = arguments(__doc__ or "", rounds=200, repeats=3, tasks=5)
+    cohort, few = cohort_of(given.rounds), cohort_of(given.tasks)
+    workers = Workers()
+    workers.start()
+    try:
+        assert np.array_equal(here(cohort).common, there(cohort, workers).common)
+        assert workers.client is not None
+        assert np.array_equal(here(few).common, by_tasks(few, workers.client, given.tasks))
+        contenders = {
+            "here": lambda: here(cohort),
+            "there": lambda: there(cohort, workers),
+            "tasks": lambda: by_tasks(few, workers.client, given.tasks),
+        }
+        times = best(contenders, given.repeats)
+    finally:
+        workers.close()
+    process, ours, tasks = times["here"] / given.rounds, times["there"] / given.rounds, times["tasks"] / given.tasks
+    show(
+        {
+            "process_ratio": ours / process,
+            "tasks_ratio": tasks / ours,
+            "round_milliseconds": ours,
+            "process_milliseconds": process,
+            "tasks_milliseconds": tasks,
+        },
+        given.json,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The Dask engine: a cohort's agents as batches on the workers of a cluster, one batch per worker.
+
+One task per agent would cost hundreds of milliseconds a round; one message per worker costs a few. After each round a
+batch's release and its state come back. So the client always has what it takes to go on: if a worker is lost, its batch
+and the state of the last finished round are sent to another one, and only the round in hand is done again.
+
+This is one trusted pool of machines. Records and solver memory travel to its workers and back; it is no federation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from distributed import CancelledError, Client, Future, KilledWorker
+
+from dpadmm.admm.algorithm import AgentState
+from dpadmm.admm.perturbations.base import Release
+from dpadmm.engine import batches
+from dpadmm.engine.loop import Cohort, State
+from dpadmm.engine.station import Parcel, Report, Station
+from dpadmm.engine.workforce import Reading
+from dpadmm.errors import ClusterError
+from dpadmm.problems.shards import FloatArray
+from dpadmm.request import Request
+
+TRIES = 5  # of one order, before the run is given up
+GLANCE = 1.0  # seconds between two looks at whether a silent worker is still there
+PATIENCE = 30.0  # seconds without any worker before the run is given up
+
+_LOST = (CancelledError, KilledWorker, OSError, RuntimeError)  # what Dask says when a worker, or its data, is gone
+
+
+class DaskWorkforce:
+    """The agents of a cohort, on the workers that there are when it is hired."""
+
+    def __init__(self, client: Client, cohort: Cohort, state: State) -> None:
+        self._client, self._cohort, self._round = client, cohort, state.round
+        workers = self._workers()
+        self._rows = batches.split(cohort, len(workers))
+        self._places = workers[: len(self._rows)]
+        self._stations: dict[int, Future] = {}  # the batches that are up, as Dask knows them
+        self._actors: dict[int, Any] = {}  # as we speak to them
+        self._states = [batches.state_of(state.agents, rows) for rows in self._rows]
+
+    def answer(self, request: Request) -> Release:
+        reports = self._ask([request] * len(self._rows))
+        self._states = [report.state for report in reports if report.state is not None]
+        if type(request.step) is int:
+            self._round = request.step
+        return batches.releases_together([r.release for r in reports if r.release is not None], self._rows)
+
+    def state(self) -> AgentState:
+        return batches.states_together(self._states, self._rows)
+
+    def look(self, readings: Sequence[Reading]) -> list[FloatArray]:
+        reports = self._ask([batches.readings_of(readings, rows) for rows in self._rows])
+        return [
+            batches.together(parts, self._rows) for parts in zip(*(report.readings for report in reports), strict=True)
+        ]
+
+    def close(self) -> None:
+        """Workers drop the stations, and the records with them."""
+        for part in list(self._stations):
+            self._drop(part)
+
+    def _ask(self, orders: Sequence[Any]) -> list[Report]:
+        """Every batch's report on its order, however often workers are lost, within reason."""
+        reports: dict[int, Report] = {}
+        with self._client.as_current():
+            for failures in range(TRIES):
+                if failures:
+                    time.sleep(0.05 * 4**failures)  # until Dask has noticed as well
+                left = [part for part in range(len(orders)) if part not in reports]
+                for part in left:
+                    self._send(part)
+                calls = {part: self._call(part, orders[part]) for part in left}  # all at once
+                for part, call in calls.items():
+                    report = None if call is None else self._patiently(call, self._stations[part])
+                    if report is None:  # the worker is gone, and the batch with it
+                        self._drop(part)
+                    elif report.error is not None:
+                        raise report.error
+                    else:
+                        reports[part] = report
+                if len(reports) == len(orders):
+                    return [reports[part] for part in range(len(orders))]
+        part = next(part for part in range(len(orders)) if part not in reports)
+        raise ClusterError(
+            f"round {self._round + 1}: agents {self._agents(part)} were lost {TRIES} times in a row, each time with "
+            f"their worker; see what ends the workers (memory, most likely), then go on with --resume."
+        )
+
+    def _send(self, part: int) -> None:
+        """Puts a batch up, with the state of the last finished round, unless it is up already."""
+        if part in self._stations:
+            return
+        workers = self._workers()
+        if self._places[part] not in workers:
+            self._places[part] = min(workers, key=self._places.count)
+        parcel = Parcel(batches.batch(self._cohort, self._rows[part]), self._states[part], self._round)
+        place = [self._places[part]]
+        with suppress(*_LOST):
+            # In a list, because a bare collection would be taken apart.
+            [sent] = self._client.scatter([parcel], workers=place, hash=False)
+            self._stations[part] = self._client.submit(
+                Station, sent, actor=True, workers=place, allow_other_workers=True, pure=False
+            )
+
+    def _drop(self, part: int) -> None:
+        """Told rather than left to happen: whatever still refers to a station here would keep it there."""
+        self._actors.pop(part, None)
+        station = self._stations.pop(part, None)
+        if station is not None:
+            with suppress(*_LOST):
+                self._client.cancel([station], force=True)
+
+    def _call(self, part: int, order: Any) -> Any:
+        """The order on its way; None if the worker was lost before."""
+        if part not in self._stations:
+            return None
+        if part not in self._actors:
+            self._actors[part] = self._patiently(self._stations[part], self._stations[part])
+        with suppress(*_LOST):
+            return None if self._actors[part] is None else self._actors[part].work(order)
+        return None
+
+    def _patiently(self, wanted: Any, station: Future) -> Any:
+        """What was asked for, however long it takes, as long as Dask knows of no loss of the station; else None."""
+        alone = 0.0
+        while True:
+            try:
+                return wanted.result(timeout=GLANCE)
+            except TimeoutError:
+                if station.status not in ("pending", "finished"):
+                    return None
+                alone = 0.0 if self._anybody() else alone + GLANCE
+                if alone >= PATIENCE:
+                    raise ClusterError(_nobody(self._round)) from None
+            except _LOST:
+                return None
+
+    def _workers(self) -> list[str]:
+        """Those that there are; one that was lost may be on its way back."""
+        try:
+            self._client.wait_for_workers(1, timeout=PATIENCE)
+            return sorted(self._client.nthreads())
+        except OSError:  # a timeout is one
+            raise ClusterError(_nobody(self._round)) from None
+
+    def _anybody(self) -> bool:
+        try:
+            return bool(self._client.nthreads())
+        except OSError:
+            return False
+
+    def _agents(self, part: int) -> str:
+        names, rows = self._cohort.shards.names, self._rows[part]
+        return f"{names[rows[0]]!r} to {names[rows[-1]]!r}"
+
+
+def _nobody(round: int) -> str:
+    return (
+        f"round {round + 1}: the cluster has no workers left, or its scheduler no longer answers; start them again, "
+        f"then go on with --resume."
+    )

@@ -1,0 +1,339 @@
+"""Mixtures of Gaussians, and samples of a fixed size, cost what dp_accounting, quadrature and plain simulation say."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld import privacy_loss_distribution as plds
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from dpadmm.errors import InputError
+from dpadmm.privacy import accounting, gaussian, mixtures
+from dpadmm.privacy.accountants import _SAMPLED_ORDERS
+from dpadmm.privacy.accounting import ACCOUNTANTS, best
+from dpadmm.privacy.events import (
+    DpEvent,
+    GaussianDpEvent,
+    MixtureOfGaussiansDpEvent,
+    PoissonSampledDpEvent,
+    PureDpEvent,
+    SampledWithoutReplacementDpEvent,
+)
+from dpadmm.privacy.relations import Relation
+
+REPLACE, ZERO_OUT = Relation.REPLACE, Relation.ZERO_OUT
+MIXTURES = {
+    "anchor and batch": (MixtureOfGaussiansDpEvent(2.0, (0.3, 3.0), (0.9, 0.1)), 30),
+    "three": (MixtureOfGaussiansDpEvent(1.5, (0.0, 1.0, 2.5), (0.6, 0.3, 0.1)), 20),
+    "rare and long": (MixtureOfGaussiansDpEvent(1.0, (0.05, 4.0), (0.995, 0.005)), 50),
+}
+SUBSAMPLED = {
+    "few of many": (PoissonSampledDpEvent(0.02, GaussianDpEvent(1.0)), 100),
+    "most": (PoissonSampledDpEvent(0.7, GaussianDpEvent(4.0)), 20),
+}
+every_mixture = pytest.mark.parametrize(("event", "count"), MIXTURES.values(), ids=MIXTURES)
+DIRECTIONS = pytest.mark.parametrize("added", [False, True], ids=["taken away", "added"])
+
+
+def parts(event: DpEvent) -> tuple[np.ndarray, np.ndarray]:
+    """Shifts in units of the noise, and how likely they are."""
+    if isinstance(event, PoissonSampledDpEvent):
+        q = event.sampling_probability
+        return np.array([0.0, 1.0 / event.event.noise_multiplier]), np.array([1.0 - q, q])
+    return np.array(event.sensitivities) / event.standard_deviation, np.array(event.sampling_probs)
+
+
+def direction(distribution: plds.PrivacyLossDistribution, added: bool) -> plds.PrivacyLossDistribution:
+    return plds.PrivacyLossDistribution(distribution._pmf_add if added else distribution._pmf_remove)
+
+
+# -- against dp_accounting ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("event", "count"), [*MIXTURES.values(), *SUBSAMPLED.values()], ids=[*MIXTURES, *SUBSAMPLED])
+def test_it_is_the_distribution_that_dp_accounting_finds(event: DpEvent, count: int) -> None:
+    grid = {"value_discretization_interval": 1e-2}
+    if isinstance(event, PoissonSampledDpEvent):
+        q, z = event.sampling_probability, event.event.noise_multiplier
+        theirs = plds.from_gaussian_mechanism(z, sampling_prob=q, **grid)
+    else:
+        given = event.standard_deviation, event.sensitivities, event.sampling_probs
+        theirs = plds.from_mixture_gaussian_mechanism(*given, **grid)
+    ours = mixtures.distribution(event, 1e-2)
+    for added, times in itertools.product((False, True), (1, count)):
+        mine, other = (direction(either, added).self_compose(times) for either in (ours, theirs))
+        for delta in (1e-8, 1e-5, 1e-3, 1e-1):
+            assert mine.get_epsilon_for_delta(delta) == pytest.approx(other.get_epsilon_for_delta(delta), rel=1e-6)
+        for epsilon in (0.1, 1.0):
+            expected = other.get_delta_for_epsilon(epsilon)
+            assert mine.get_delta_for_epsilon(epsilon) == pytest.approx(expected, rel=1e-6, abs=1e-14)
+
+
+@every_mixture
+def test_the_accountant_takes_the_worse_direction_on_a_grid_that_is_fine_enough(event: DpEvent, count: int) -> None:
+    composed = mixtures.distribution(event, 2e-4).self_compose(count)
+    for delta in (1e-7, 1e-4):
+        both = [direction(composed, added).get_epsilon_for_delta(delta) for added in (False, True)]
+        found = ACCOUNTANTS["pld"].epsilon({event: count}, delta, ZERO_OUT)
+        assert min(both) < max(both)
+        assert found == pytest.approx(max(both), rel=2e-3)
+
+
+# -- against what a mixture is -----------------------------------------------------------------------------------------
+
+
+@DIRECTIONS
+@every_mixture
+def test_the_delta_of_one_step_is_the_integral_it_stands_for(event: DpEvent, count: int, added: bool) -> None:
+    shifts, shares = parts(event)
+    x, width = np.linspace(-12.0, 12.0 + shifts.max(), 2_000_001, retstep=True)
+    alone, mixed = norm.pdf(x), norm.pdf(np.subtract.outer(x, shifts)) @ shares
+    upper, lower = (alone, mixed) if added else (mixed, alone)
+    for epsilon in (0.0, 0.05, 0.5, 2.0):
+        area = float(np.maximum(upper - math.exp(epsilon) * lower, 0.0).sum() * width)
+        found = mixtures.Mixture(event).deltas(np.array([epsilon]), added)[0]
+        assert found == pytest.approx(area, rel=1e-6, abs=1e-10)
+    assert mixtures.Mixture(event).deltas(np.array([0.0]), added)[0] > 1e-3
+
+
+def simulated_deltas(
+    draw: Callable[[], np.ndarray], steps: int, epsilons: tuple[float, ...]
+) -> Iterator[tuple[float, float, float]]:
+    """(epsilon, delta, standard error) by simulation: E[(1 - e^(epsilon - L))+] over the sum L of all steps' losses."""
+    total = sum(draw() for _ in range(steps))
+    for epsilon in epsilons:
+        excess = np.maximum(-np.expm1(epsilon - total), 0.0)
+        yield epsilon, float(excess.mean()), float(excess.std() / math.sqrt(excess.size))
+
+
+RUNS = 60_000
+
+
+@DIRECTIONS
+@every_mixture
+def test_composed_steps_cost_what_a_simulation_of_them_shows(event: DpEvent, count: int, added: bool) -> None:
+    shifts, shares = parts(event)
+    rng = np.random.default_rng(5)
+
+    def losses() -> np.ndarray:
+        x = rng.standard_normal(RUNS)
+        if not added:
+            x = x + rng.choice(shifts, size=RUNS, p=shares)
+        loss = logsumexp(np.multiply.outer(x, shifts) - 0.5 * shifts**2, axis=1, b=shares)
+        return -loss if added else loss
+
+    composed = direction(mixtures.distribution(event, 1e-3).self_compose(count), added)
+    seen = list(simulated_deltas(losses, count, (0.1, 0.5, 1.0, 2.0)))
+    assert seen[1][1] > 20 * seen[1][2]  # the bands are narrow where it matters
+    for epsilon, delta, error in seen:
+        assert composed.get_delta_for_epsilon(epsilon) == pytest.approx(delta, abs=5 * error + 1e-6, rel=2e-3)
+
+
+@DIRECTIONS
+@every_mixture
+def test_vectors_of_those_lengths_cost_no_more_in_any_direction(event: DpEvent, count: int, added: bool) -> None:
+    """In three dimensions, every step with directions of its own: the line is the worst case."""
+    lengths, shares = parts(event)
+    rng = np.random.default_rng(6)
+
+    def losses(spread: float) -> np.ndarray:
+        towards = np.array([1.0, 0.0, 0.0]) + spread * rng.standard_normal((lengths.size, 3))
+        shifts = lengths[:, None] * towards / np.linalg.norm(towards, axis=1, keepdims=True)
+        x = rng.standard_normal((RUNS // 3, 3))
+        if not added:
+            x = x + shifts[rng.choice(lengths.size, size=RUNS // 3, p=shares)]
+        loss = logsumexp(x @ shifts.T - 0.5 * lengths**2, axis=1, b=shares)
+        return -loss if added else loss
+
+    composed = direction(mixtures.distribution(event, 1e-3).self_compose(count), added)
+    epsilons = (0.1, 0.5, 1.0)
+    scattered = list(simulated_deltas(lambda: losses(3.0), count, epsilons))
+    for epsilon, delta, error in scattered:
+        assert delta - 5 * error <= composed.get_delta_for_epsilon(epsilon)
+    for epsilon, delta, error in simulated_deltas(lambda: losses(0.0), count, epsilons):
+        assert delta == pytest.approx(composed.get_delta_for_epsilon(epsilon), abs=5 * error + 1e-6, rel=5e-3)
+
+
+def test_more_noise_costs_less() -> None:
+    events = [MixtureOfGaussiansDpEvent(scale, (1.0, 20.0), (0.95, 0.05)) for scale in (5.0, 6.0, 10.0, 30.0, 100.0)]
+    costs = [best({event: 40}, 1e-5, ZERO_OUT).epsilon for event in events]
+    assert all(after < before for before, after in itertools.pairwise(costs))
+    assert costs[-1] > 0.0
+
+
+def test_what_is_always_drawn_is_a_gaussian_and_what_never_is_costs_nothing() -> None:
+    plain = gaussian.epsilon(math.sqrt(20) / 4.0, 1e-5)
+    always = PoissonSampledDpEvent(1.0 - 1e-13, GaussianDpEvent(4.0))
+    assert best({always: 20}, 1e-5, ZERO_OUT).epsilon == pytest.approx(plain, rel=1e-3)
+    both_alike = MixtureOfGaussiansDpEvent(4.0, (1.0, 1.0), (0.3, 0.7))
+    assert best({both_alike: 20}, 1e-5, ZERO_OUT).epsilon == pytest.approx(plain, rel=1e-3)
+    second_never = MixtureOfGaussiansDpEvent(4.0, (1.0, 50.0), (1.0, 0.0))
+    assert best({second_never: 20}, 1e-5, ZERO_OUT).epsilon == pytest.approx(plain, rel=1e-3)
+    never = PoissonSampledDpEvent(0.0, GaussianDpEvent(4.0))
+    assert best({never: 20}, 1e-5, ZERO_OUT).epsilon == 0.0
+    nowhere = MixtureOfGaussiansDpEvent(4.0, (0.0, 0.0), (0.5, 0.5))
+    assert best({nowhere: 20}, 1e-5, ZERO_OUT).epsilon == 0.0
+    assert best({nowhere: 20, GaussianDpEvent(4.0): 20}, 1e-5, ZERO_OUT).epsilon == pytest.approx(plain, rel=1e-3)
+
+
+def test_a_mixture_without_noise_is_no_privacy() -> None:
+    assert best({MixtureOfGaussiansDpEvent(0.0, (0.0, 1.0), (0.5, 0.5)): 1}, 1e-5, ZERO_OUT).epsilon == math.inf
+
+
+@st.composite
+def some_mixture(draw: st.DrawFn) -> mixtures.Mixture:
+    size = draw(st.integers(1, 4))
+    shifts = draw(st.lists(st.floats(0.01, 30.0), min_size=size, max_size=size))
+    if size > 1 and draw(st.booleans()):
+        shifts[0] = 0.0
+    weights = np.array(draw(st.lists(st.floats(0.001, 1.0), min_size=size, max_size=size)))
+    shares = weights / weights.sum()
+    shares[-1] = 1.0 - shares[:-1].sum()
+    return mixtures.Mixture(MixtureOfGaussiansDpEvent(1.0, tuple(shifts), tuple(shares.tolist())))
+
+
+@settings(max_examples=150, deadline=None)
+@given(some_mixture(), st.lists(st.floats(-60.0, 60.0), min_size=1, max_size=20))
+def test_where_inverts_the_loss(mixture: mixtures.Mixture, losses: list[float]) -> None:
+    asked = np.array(losses)
+    still = mixture.shares[mixture.shifts == 0.0].sum()
+    floor = math.log(still) if still > 0 else -math.inf
+    places = mixture.where(asked)
+    below = asked <= floor
+    assert (places[below] == -math.inf).all()
+    reached = asked[~below & (asked > floor + 1e-9)]
+    found = mixture.loss(mixture.where(reached))
+    np.testing.assert_allclose(found, reached, rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(some_mixture(), st.booleans())
+def test_deltas_are_a_curve_that_never_rises(mixture: mixtures.Mixture, added: bool) -> None:
+    epsilons = np.linspace(-5.0, 25.0, 301)
+    deltas = mixture.deltas(epsilons, added)
+    assert ((deltas >= 0.0) & (deltas <= 1.0)).all()
+    assert (np.diff(deltas) <= 0.0).all()
+    floor = np.maximum(-np.expm1(epsilons), 0.0)  # no pair of distributions has a smaller one
+    assert (deltas >= floor - 1e-9).all()
+
+
+# -- samples of a fixed size, relations, and what is kept --------------------------------------------------------------
+
+ONE_OF_MANY = SampledWithoutReplacementDpEvent(200, 1, GaussianDpEvent(1.5))
+MIXED = MixtureOfGaussiansDpEvent(3.0, (1.0, 10.0), (0.9, 0.1))
+POISSON = PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0))
+
+
+def test_renyi_composition_of_samples_of_a_fixed_size_is_dp_accounting_s() -> None:
+    plain = GaussianDpEvent(9.0)
+    for count, delta in ((50, 1e-5), (2000, 1e-3)):
+        theirs = RdpAccountant(_SAMPLED_ORDERS, NeighboringRelation.REPLACE_ONE).compose(ONE_OF_MANY, count)
+        found = ACCOUNTANTS["rdp"].epsilon({ONE_OF_MANY: count}, delta, REPLACE)
+        assert found == pytest.approx(theirs.get_epsilon(delta), rel=1e-6)
+        theirs.compose(plain, 7)
+        more = ACCOUNTANTS["rdp"].epsilon({ONE_OF_MANY: count, plain: 7}, delta, REPLACE)
+        assert more == pytest.approx(theirs.get_epsilon(delta), rel=1e-6)
+        assert more > found > 0.0
+
+
+@pytest.mark.parametrize(("count", "delta"), [(50, 1e-5), (2000, 1e-3)])
+def test_by_privacy_loss_distributions_a_sample_of_a_fixed_size_costs_less_but_no_less_than_coins(
+    count: int, delta: float
+) -> None:
+    """Both neighbours may hold the record, so no less than Poisson by its worse direction."""
+    found = best({ONE_OF_MANY: count}, delta, REPLACE)
+    coins = best({PoissonSampledDpEvent(1 / 200, ONE_OF_MANY.event): count}, delta, ZERO_OUT).epsilon
+    assert found.accountant == "pld"
+    assert coins * (1 - 1e-6) <= found.epsilon < ACCOUNTANTS["rdp"].epsilon({ONE_OF_MANY: count}, delta, REPLACE)
+
+
+@pytest.mark.parametrize(("size", "scale", "steps"), [(1, 1.0, 20), (5, 2.0, 30)])
+def test_records_that_differ_as_much_as_they_can_are_within_the_account(size: int, scale: float, steps: int) -> None:
+    """The old value, the new one and everybody else's, pairwise one sensitivity apart in the plane."""
+    event, share = SampledWithoutReplacementDpEvent(20, size, GaussianDpEvent(scale)), size / 20
+    others, old, new = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(0.75)]]) / scale
+    rng = np.random.default_rng(7)
+
+    def losses() -> np.ndarray:
+        x = rng.standard_normal((RUNS, 2)) + np.where(rng.random((RUNS, 1)) < share, old, others)
+        here, there = (share * np.exp(x @ value - 0.5 * value @ value) + 1.0 - share for value in (old, new))
+        return np.log(here / there)
+
+    composed = mixtures.distribution(event, 1e-3).self_compose(steps)
+    for epsilon, delta, error in simulated_deltas(losses, steps, (0.1, 0.5, 1.0, 2.0)):
+        allowed = composed.get_delta_for_epsilon(epsilon)
+        assert delta - 5 * error <= allowed
+        assert allowed < 10 * delta
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
+def test_a_sample_of_a_fixed_size_is_amplified_as_joint_convexity_says(epsilon: float) -> None:
+    """delta = q delta_0(ln(1 + (e^epsilon - 1)/q)) with the Gaussian's own delta_0; swapped likewise."""
+    share, mu = 1 / 200, 1 / 1.5
+    stretched = math.log1p(math.expm1(epsilon) / share)
+    once = mixtures.distribution(ONE_OF_MANY, 1e-3)
+    expected = share * gaussian.delta(stretched, mu)
+    assert once.get_delta_for_epsilon(epsilon) == pytest.approx(expected, rel=1e-4, abs=1e-12)
+    swapped = -math.expm1(-epsilon) + math.exp(-epsilon) * expected
+    assert once.get_delta_for_epsilon(-epsilon) == pytest.approx(swapped, rel=1e-4)
+
+
+def test_a_sample_of_fixed_size_without_noise_is_no_privacy() -> None:
+    bare = SampledWithoutReplacementDpEvent(200, 1, GaussianDpEvent(0.0))
+    assert best({bare: 1}, 1e-5, REPLACE).epsilon == math.inf
+
+
+@pytest.mark.parametrize("name", ["exact", "pure", "pure+gaussian", "zcdp"])
+def test_plain_accountants_do_not_know_samples_of_a_fixed_size(name: str) -> None:
+    assert not ACCOUNTANTS[name].supports({ONE_OF_MANY: 1})
+    with pytest.raises(InputError, match="cannot account for"):
+        ACCOUNTANTS[name].epsilon({ONE_OF_MANY: 1}, 1e-5, REPLACE)
+
+
+def test_sampled_pure_noise_is_nobody_s() -> None:
+    for wrapped in (PoissonSampledDpEvent(0.1, PureDpEvent(0.1)), SampledWithoutReplacementDpEvent(9, 1, MIXED)):
+        assert not any(accountant.supports({wrapped: 1}) for accountant in ACCOUNTANTS.values())
+
+
+@pytest.mark.parametrize(
+    ("event", "only", "other"),
+    [(ONE_OF_MANY, REPLACE, ZERO_OUT), (MIXED, ZERO_OUT, REPLACE), (POISSON, ZERO_OUT, REPLACE)],
+    ids=["fixed size", "mixture", "poisson"],
+)
+def test_a_kind_of_sampling_is_accounted_for_under_one_relation_only(
+    event: DpEvent, only: Relation, other: Relation
+) -> None:
+    for tally in ({event: 3}, {GaussianDpEvent(5.0): 2, event: 1}):
+        assert 0.0 < best(tally, 1e-5, only).epsilon < math.inf
+        with pytest.raises(InputError, match=f"under {only} only, not under {other}"):
+            best(tally, 1e-5, other)
+
+
+@pytest.mark.parametrize("relation", list(Relation), ids=str)
+def test_two_kinds_of_sampling_in_one_account_have_no_relation_in_common(relation: Relation) -> None:
+    with pytest.raises(InputError, match="only, not under"):
+        best({ONE_OF_MANY: 1, MIXED: 1}, 1e-5, relation)
+
+
+def test_what_is_kept_of_one_account_is_never_another_s() -> None:
+    accounting._kept.cache_clear()
+    tallies = [{MIXED: 3}, {MIXED: 4}, {POISSON: 3}, {MIXED: 3, POISSON: 3}, {MIXED: 3, GaussianDpEvent(9.0): 3}]
+    asked = [(tally, delta) for tally in tallies for delta in (1e-5, 1e-3)]
+    first = [best(tally, delta, ZERO_OUT).epsilon for tally, delta in asked]
+    assert len(set(first)) == len(asked)
+    assert accounting._kept.cache_info().misses == len(asked)
+    again = [best(dict(reversed(tally.items())), delta, ZERO_OUT).epsilon for tally, delta in reversed(asked)]
+    assert accounting._kept.cache_info().hits == len(asked)
+    assert again == first[::-1]
+    for (tally, delta), epsilon in zip(asked, first, strict=True):
+        assert ACCOUNTANTS["pld"].epsilon(tally, delta, ZERO_OUT) == pytest.approx(epsilon, rel=1e-9)
+        with pytest.raises(InputError, match="zero-out only"):
+            best(tally, delta, REPLACE)
+    assert best({ONE_OF_MANY: 50}, 1e-5, REPLACE).epsilon != best({ONE_OF_MANY: 51}, 1e-5, REPLACE).epsilon
