@@ -41,6 +41,7 @@ bench: .venv/installed-dev
 reproduce: .venv/installed-dev
 	$(BIN)/python reproductions/ryu_kim_mnist.py
 	$(BIN)/python reproductions/ryu_kim_power_flow.py
+	$(BIN)/python reproductions/ding_adult.py
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Setting up .venv (once; a few minutes)..."

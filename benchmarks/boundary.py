@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from dpadmm.admm.algorithm import absorb, answer, combine
-from dpadmm.engine.experiment import prepare
 from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.preparing import prepare
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.spec import Experiment

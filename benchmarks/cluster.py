@@ -17,8 +17,8 @@ from distributed import Client
 from dpadmm.admm.algorithm import AgentState, combine
 from dpadmm.engine.batches import Batch, batch, state_of
 from dpadmm.engine.dask_engine import Workers
-from dpadmm.engine.experiment import prepare
 from dpadmm.engine.loop import Cohort, State, rounds, start
+from dpadmm.engine.preparing import prepare
 from dpadmm.engine.workforce import RUN
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.request import Request

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from dpadmm.engine.experiment import Prepared, prepare
 from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.preparing import Prepared, prepare
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.spec import Experiment
 from timing import arguments, show

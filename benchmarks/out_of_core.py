@@ -27,9 +27,9 @@ import numpy as np
 from numba import njit, prange
 
 from dpadmm.datasets import open_folder, write_folder
-from dpadmm.engine.experiment import prepare
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.engine.loop import rounds as steps
+from dpadmm.engine.preparing import prepare
 from dpadmm.privacy.randomness import Seeded, generator
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import Shards

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpadmm.datasets import open_folder, write_folder
-    from dpadmm.engine.experiment import prepare, train
+    from dpadmm.engine.experiment import train
+    from dpadmm.engine.preparing import prepare
     from dpadmm.engine.result import Result
     from dpadmm.errors import ConvergenceError, InputError
     from dpadmm.papers import ALGORITHMS
@@ -52,7 +53,7 @@ _HOMES = {
     "gather": "dpadmm.problems.shards",
     "gather_blocks": "dpadmm.problems.stored",
     "open_folder": "dpadmm.datasets",
-    "prepare": "dpadmm.engine.experiment",
+    "prepare": "dpadmm.engine.preparing",
     "train": "dpadmm.engine.experiment",
     "write_folder": "dpadmm.datasets",
 }

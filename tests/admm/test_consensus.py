@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.algorithm import absorb, answer, begin, combine, opening
-from dpadmm.admm.consensus import CONSENSUS, Descent, Server, Star
+from dpadmm.admm.consensus import CONSENSUS, Descent, PenalisedStar, Server, Star
 from dpadmm.admm.noise import Multiplier
+from dpadmm.admm.perturbations.batches import UniformCost
 from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy.relations import Relation
 from dpadmm.problems.penalties import L1, L2
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Box
 
+PENALISED = [name for name, recipe in ALGORITHMS.items() if type(recipe.consensus) is PenalisedStar]
 STARS = [name for name, recipe in ALGORITHMS.items() if type(recipe.consensus) is Star]
+
+
+@pytest.fixture(autouse=True)
+def split_of_noise(monkeypatch):
+    """Of `ps-admm-paper`: a choice of the proof that takes a second to tune, and of which nothing here depends."""
+    monkeypatch.setattr(UniformCost, "_best_split", lambda cost, agent, multiplier: 0.03)
 
 
 def combined(consensus, setting, common, releases, eta):
@@ -25,6 +34,8 @@ def combined(consensus, setting, common, releases, eta):
 def played(name, shards, setting, drawing, rounds=6):
     """(state before, release, broadcast before and after, state after) of each round, driven by hand."""
     recipe = ALGORITHMS[name]
+    if name in ("ps-admm", "ps-admm-anchor", "ps-admm-sgd"):
+        setting = replace(setting, relation=Relation.ZERO_OUT)
     plan = recipe.plan(setting, Multiplier(2.0 if recipe.private else 0.0))
     state, server = begin(plan), opening(plan, 1)
     for k in range(1, rounds + 1):
@@ -59,6 +70,38 @@ def test_one_agent_has_no_dual(name, simulated, terms, drawing):
     shards = simulated(agents=1)
     for *_, after in played(name, shards, terms(Problem(), shards), drawing):
         np.testing.assert_array_equal(after.dual, 0.0)
+
+
+@pytest.mark.parametrize("penalty", [L1(), L2()], ids=["l1", "l2"])
+@pytest.mark.parametrize("name", PENALISED)
+def test_a_server_with_the_penalty_keeps_the_mean_of_the_agents_duals(name, penalty, simulated, terms, drawing):
+    """Which do not sum to zero: in the end they balance the penalty's slope (spec 5.1)."""
+    shards, strength = simulated(), 0.05
+    setting = terms(Problem(penalty=penalty, strength=strength), shards, rho=0.3)
+    for before, value, earlier, server, after in played(name, shards, setting, drawing):
+        size = max(1.0, np.abs(value).max())
+        np.testing.assert_allclose(earlier.dual[0], before.dual.mean(axis=0), atol=1e-13 * size)
+        np.testing.assert_allclose(server.dual[0], after.dual.mean(axis=0), atol=1e-13 * size)
+        np.testing.assert_array_equal(after.dual, before.dual - setting.rho * (value - server.common))
+        # The optimality of the server's step: strength R'(z) + mean(y) - rho (mean(x) - z) has a zero in it.
+        slope = before.dual.mean(axis=0) - setting.rho * (value.mean(axis=0) - server.common[0])
+        if penalty.name == "l2":
+            np.testing.assert_allclose(slope + strength * server.common[0], 0.0, atol=1e-13 * size)
+        else:
+            still = server.common[0] == 0.0
+            assert (np.abs(slope[still]) <= strength * (1 + 1e-9)).all()
+            np.testing.assert_allclose(slope[~still], -strength * np.sign(server.common[0][~still]), atol=1e-12 * size)
+    assert np.abs(server.dual).max() > 1e-3
+
+
+def test_agents_do_not_see_the_penalty_that_is_the_server_s(simulated, terms, drawing):
+    shards = simulated()
+    first = [
+        next(played("gradient-admm", shards, terms(Problem(penalty=L2(), strength=s), shards), drawing))
+        for s in (0.0, 0.4)
+    ]
+    np.testing.assert_array_equal(first[0][1], first[1][1])
+    assert (np.abs(first[1][3].common) < np.abs(first[0][3].common)).all()
 
 
 def test_star_terms(simulated, terms):

@@ -8,11 +8,10 @@ from scipy.sparse import csr_array
 
 from dpadmm.admm.solvers import exact
 from dpadmm.engine import batches
-from dpadmm.engine.experiment import prepare
 from dpadmm.engine.loop import Cohort, evaluate, rounds, start
 from dpadmm.engine.observer import Observer
+from dpadmm.engine.preparing import prepare
 from dpadmm.engine.workforce import RUN, look
-from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.problems.shards import gather
@@ -47,16 +46,13 @@ class Parted:
 
 
 def prepared_for(experiment, algorithm, **changes):
-    """The recipe over a few ragged agents, under the relation that it has a lemma for; what it costs is not asked."""
+    """The recipe over a few ragged agents; what it costs is not asked."""
     terms = {"rounds": 3, "split": "dirichlet:0.7", **changes}
     if ALGORITHMS[algorithm].private and "evaluation_epsilon" not in changes:
         terms |= {"noise_multiplier": 1.0, "delta": 1e-5}
         if ALGORITHMS[algorithm].phases[0].solver.sampled:  # an account for every size of agent takes seconds each
             terms["split"] = "random"
-    try:
-        return prepare(experiment(algorithm, **terms))
-    except InputError:
-        return prepare(experiment(algorithm, relation="zero-out", **terms))
+    return prepare(experiment(algorithm, **terms))
 
 
 def played(prepared, parts=None, runs=(0, 3)):

@@ -8,8 +8,9 @@ import pytest
 from dpadmm.admm.algorithm import begin
 from dpadmm.agent import Agent
 from dpadmm.engine import experiment as module
-from dpadmm.engine.experiment import prepare, train
+from dpadmm.engine.experiment import train
 from dpadmm.engine.loop import RUN, Cohort, start
+from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.accounting import best

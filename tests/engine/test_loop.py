@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dpadmm.engine.experiment import prepare, train
+from dpadmm.engine.experiment import train
 from dpadmm.engine.loop import Cohort, rounds, start, without_memory
+from dpadmm.engine.preparing import prepare
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.problems.compiled import one_thread_pool
 

@@ -13,8 +13,9 @@ import pytest
 from pyarrow import parquet
 
 from dpadmm.datasets import DATASETS, Dataset, Source, convert, simulate, write_folder
-from dpadmm.engine.experiment import prepare, train
+from dpadmm.engine.experiment import train
 from dpadmm.engine.folder import Model
+from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
 from dpadmm.problems import shards as shards_module
 from dpadmm.problems.stored import StoredShards

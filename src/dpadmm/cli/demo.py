@@ -16,8 +16,8 @@ from rich.text import Text
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, table
 
 if TYPE_CHECKING:
-    from dpadmm.engine.experiment import Prepared
     from dpadmm.engine.history import History
+    from dpadmm.engine.preparing import Prepared
 
 EPSILON, DELTA, ROUNDS, AGENTS, SEED = 1.0, 1e-5, 100, 100, 0
 SHOWN_EVERY = 10
@@ -44,7 +44,8 @@ def register(app: typer.Typer) -> None:
 
 def demo(as_json: AsJson = False) -> None:
     """Train DP-ADMM on Adult at a total budget, and compare it with DPSGD and with no privacy at all."""
-    from dpadmm.engine.experiment import prepare, run_prepared, train
+    from dpadmm.engine.experiment import run_prepared, train
+    from dpadmm.engine.preparing import prepare
     from dpadmm.spec import Experiment
 
     began = time.perf_counter()

@@ -1,0 +1,165 @@
+"""From a spec to everything a run needs: data loaded, split and sharded, every number fixed; nothing has run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpadmm.admm.algorithm import Plan
+from dpadmm.datasets import (
+    DATASETS,
+    Column,
+    Dataset,
+    Described,
+    Encoder,
+    StoredDataset,
+    is_folder,
+    load,
+    open_folder,
+    split,
+)
+from dpadmm.engine.choices import Choice, choose
+from dpadmm.errors import InputError
+from dpadmm.privacy.mechanisms import Gaussian
+from dpadmm.privacy.randomness import generator
+from dpadmm.problems.naming import build
+from dpadmm.problems.shards import Shards, gather
+from dpadmm.problems.splits import SPLITS
+from dpadmm.spec import DataSpec, Experiment
+
+ADULT_TEST = 5222  # the papers train on 40,000 records and test on the rest
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A spec with its data: everything is checked, nothing has run."""
+
+    experiment: Experiment
+    dataset: Described
+    shards: Shards
+    test: Shards | None
+    plan: Plan
+    warnings: tuple[str, ...]
+    choices: tuple[Choice, ...] = ()
+
+    @property
+    def delta(self) -> float | None:
+        """The delta to account at; None for a run that is not private."""
+        return (self.experiment.run.delta or 0.0) if self.plan.algorithm.private else None
+
+
+def prepare(experiment: Experiment) -> Prepared:
+    """Loads and splits the data, and fixes every number of the run."""
+    run, data, seed = experiment.run, experiment.data, experiment.simulation.seed
+    recipe, problem = run.recipe(), run.problem()  # a wrong name must not wait for a large file
+    run.request()
+    dataset = load_data(data, seed)
+    classes = len(dataset.classes or ())
+    if (problem.loss.task == "regression") != (dataset.classes is None):
+        kind = "numbers" if dataset.classes is None else "classes"
+        raise InputError(f"loss {problem.loss.name!r} is for {problem.loss.task} targets; {dataset.name!r} has {kind}.")
+    if run.norm_bound is None and dataset.norm_bound is not None:
+        experiment = experiment.changed(norm_bound=dataset.norm_bound)
+        run = experiment.run
+    rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": run.intercept, "precision": run.precision}
+    encode = partial(problem.loss.encode, classes=classes)
+    shards: Shards
+    if isinstance(dataset, StoredDataset):
+        shards, held_out, lost = dataset.shards(encode, **rows), dataset.held_out, set[str]()
+    else:
+        train, held_out = _held_out(dataset, data, seed)
+        shards = shard(train, encode(train.targets), data, seed, **rows)
+        lost = set[str]() if dataset.owners is None else set(dataset.owners) - set(shards.names)
+    test = None
+    if held_out is not None:
+        owner = np.zeros(len(held_out), dtype=np.int64)
+        test = gather(held_out.features, held_out.targets, owner, names=["test"], **rows)
+    plan = run.plan(shards.counts, shards.width, classes)
+    if recipe.private and run.noise_multiplier and not run.delta and isinstance(plan.noise[0].mechanism, Gaussian):
+        raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
+    return Prepared(experiment, dataset, shards, test, plan, tuple(_warnings(plan, dataset, lost, experiment)))
+
+
+def load_data(data: DataSpec, seed: int) -> Dataset | StoredDataset:
+    """The records a spec names; those of a folder stay in their files."""
+    if data.source not in DATASETS and is_folder(data.source):
+        return _open_folder(data)
+    columns: tuple[Column, ...] | None = None
+    if data.columns:
+        columns = Encoder.from_dict({"columns": list(data.columns)}).columns
+    return load(
+        data.source, target=data.target, owner=data.owner, columns=columns, scaling=data.scaling, task=data.task,
+        seed=seed, directory=data.data_dir,
+    )  # fmt: skip
+
+
+def _open_folder(data: DataSpec) -> StoredDataset:
+    """A folder's records, which say themselves what they are; a spec that says otherwise is refused."""
+    told = "its dataset.json says target, columns and task, and its files who owns what"
+    for name, value in (("target", data.target), ("owner", data.owner), ("columns", data.columns or None)):
+        if value is not None:
+            raise InputError(f"{name} {value!r}: {data.source!r} is a folder; {told}.")
+    if data.test is not None:
+        raise InputError(
+            f"test {data.test:g}: the records of the folder {data.source!r} stay where they are; put held-out ones "
+            f"into its sub-folder 'test'."
+        )
+    if data.scaling != "public":
+        raise InputError(f"scaling {data.scaling!r}: the folder {data.source!r} is used as it is; only 'public' goes.")
+    found = open_folder(data.source)
+    if data.task == "regression" and found.classes is not None:
+        raise InputError(f"the folder {data.source!r} has classes; it is not for a regression.")
+    return found
+
+
+def _held_out(dataset: Dataset, data: DataSpec, seed: int) -> tuple[Dataset, Dataset | None]:
+    """(train, test): by the share asked for, else by the data set's own test records, else by the usual share."""
+    if data.test is None and dataset.held_out is not None:
+        return dataset, dataset.held_out
+    share = data.test if data.test is not None else (ADULT_TEST if data.source == "adult" else 0.2)
+    if share >= 1 and share != int(share):
+        raise InputError(f"test {share:g}: a share below 1, or a whole number of records.")
+    return split(dataset, int(share) if share >= 1 else share, seed)
+
+
+def shard(train: Dataset, targets: np.ndarray, data: DataSpec, seed: int, **rows: Any) -> Shards:
+    """The training records over their owners: by the owner column where there is one, else by the split asked for."""
+    if train.owners is not None:
+        return gather(train.features, targets, train.owners, **rows)
+    if not 1 <= data.agents <= len(train):
+        raise InputError(f"agents {data.agents}: must lie between 1 and the number of training records, {len(train)}.")
+    owner = build("split", SPLITS, data.split)(train.targets, data.agents, generator(seed, "owners"))
+    names = [f"agent {i}" for i in range(data.agents)]
+    return gather(train.features, targets, owner, names=names, **rows)
+
+
+def with_choices(prepared: Prepared) -> Prepared:
+    """The same with mini-batches and inner steps chosen for the least noise at the budget."""
+    classes = len(prepared.dataset.classes or ())
+    counts, width = prepared.plan.setting.counts, prepared.shards.width
+    run, choices = choose(prepared.experiment.run, counts, width, classes)
+    experiment = replace(prepared.experiment, run=run)
+    return replace(prepared, experiment=experiment, plan=run.plan(counts, width, classes), choices=choices)
+
+
+def _warnings(plan: Plan, dataset: Described, lost: set[str], experiment: Experiment) -> list[str]:
+    """`lost`: owners of whom no record is left to train on."""
+    found = []
+    if lost:
+        some = ", ".join(map(repr, sorted(lost)[:5]))
+        found.append(f"all records of {some} fell into the test set: {len(lost)} owner(s) fewer.")
+    fewest, delta = int(plan.setting.counts.min()), experiment.run.delta
+    if plan.algorithm.private and delta and delta > 1.0 / (10 * fewest):
+        found.append(
+            f"delta {delta:g} is above 1/(10 m) = {1 / (10 * fewest):.2g} for the smallest agent (m = {fewest} "
+            f"records): such a delta permits giving away whole records."
+        )
+    if not dataset.public_preprocessing:
+        found.append(
+            "the features were scaled by maxima of the data themselves: that step is not covered by any epsilon, "
+            "so this run is not private."
+        )
+    return found

@@ -1,0 +1,313 @@
+"""Noise on mini-batches: no record moves a step's estimate further than its lemma says, and events say as much."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpadmm.admm.noise import Multiplier
+from dpadmm.admm.perturbations import SampledGradient
+from dpadmm.admm.perturbations.batches import PoissonCost, UniformCost
+from dpadmm.admm.sampling import SAMPLINGS
+from dpadmm.admm.solvers import Sgd, Svrg
+from dpadmm.admm.subproblem import Subproblem
+from dpadmm.errors import InputError
+from dpadmm.privacy.events import (
+    ComposedDpEvent,
+    GaussianDpEvent,
+    MixtureOfGaussiansDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+    flatten,
+)
+from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.losses import ClippedSquared, Logistic, SmoothedHinge, Softmax
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.shards import gather
+
+ZERO_OUT, REPLACE = Relation.ZERO_OUT, Relation.REPLACE
+ROWS, RECORDS, WIDTH, REACH = 3000, 10, 3, 0.05
+LOSSES = [Logistic(), ClippedSquared(), SmoothedHinge(0.5), Softmax()]
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+KINDS = {
+    "sgd": (Sgd(batch=2), 0.0),
+    "svrg": (Svrg(batch=2), 0.0),
+    "svrg within reach": (Svrg(batch=2, reach=REACH), 0.0),
+    "noisy anchor": (Svrg(batch=2), 0.3),
+    "noisy anchor within reach": (Svrg(batch=2, reach=REACH), 0.3),
+}
+every_kind = pytest.mark.parametrize(("solver", "anchor_share"), KINDS.values(), ids=KINDS)
+
+
+def batch(features, targets):
+    """One agent for each of the first axis."""
+    rows, records = features.shape[:2]
+    owner = np.repeat(np.arange(rows), records)
+    targets = targets.reshape(rows * records)
+    names = [str(i) for i in range(rows)]
+    return gather(features.reshape(rows * records, -1), targets, owner, norm_bound=1.0, names=names)
+
+
+def estimate(solver, anchor_share, problem, shards, anchor, point, drawn, monkeypatch):
+    """A step's estimate with these records drawn (rows of booleans), and what the anchor said. With noise of its own
+    the anchor is a release, so that both neighbours have the same."""
+    zeros = np.zeros_like(point)
+    sub = Subproblem(problem, shards, problem.weights(shards.counts), zeros, np.full((len(point), 1), 0.1), zeros)
+    monkeypatch.setitem(SAMPLINGS, "poisson", lambda *_: (np.nonzero(drawn)[1], drawn.sum(axis=1)))
+    kept = []
+
+    def on_anchor(value):
+        kept.append(value)
+        return zeros if anchor_share else value
+
+    oracle = solver.gradients(sub, lambda *_: None, on_anchor)
+    oracle(anchor)
+    return oracle(point), (kept[0] if kept else zeros)
+
+
+@pytest.mark.parametrize("persons", [1, 3])
+@pytest.mark.parametrize("weighting", ["owners", "records"])
+@every_kind
+@every_loss
+def test_no_record_moves_an_estimate_further_than_the_lemma_says(
+    loss, solver, anchor_share, weighting, persons, terms, monkeypatch
+):
+    """Brute force: random records, points and draws; the first records of an agent are blanked, drawn or not."""
+    rng = np.random.default_rng(persons)
+    features = rng.standard_normal((ROWS, RECORDS, WIDTH)) * rng.choice([0.3, 1.0, 5.0], size=(ROWS, RECORDS, 1))
+    labels = {"binary": [-1.0, 1.0], "multiclass": [0, 1, 2], "regression": [-1.0, 0.0, 1.0]}[loss.task]
+    targets, blanked = rng.choice(labels, size=(ROWS, RECORDS)), features.copy()
+    blanked[:, :persons] = 0.0
+    problem = Problem(loss, records=ROWS * RECORDS if weighting == "records" else None)
+    setting = terms(problem, batch(features, targets), relation=ZERO_OUT, unit_size=persons)
+    dimension = setting.dimension
+    anchor = rng.standard_normal((ROWS, dimension)) * rng.choice([0.1, 3.0, 100.0], size=(ROWS, 1))
+    move = rng.standard_normal((ROWS, dimension))
+    if getattr(solver, "reach", None) is None:
+        point = anchor + move * rng.choice([0.1, 3.0, 300.0], size=(ROWS, 1))
+    else:
+        point = anchor + REACH * move / np.linalg.norm(move, axis=1, keepdims=True)
+    drawn = rng.random((ROWS, RECORDS)) < 0.4
+    (with_it, its_anchor), (without, other_anchor) = (
+        estimate(solver, anchor_share, problem, batch(rows, targets), anchor, point, drawn, monkeypatch)
+        for rows in (features, blanked)
+    )
+    unit = setting.gradient_sensitivity()
+    assert (np.linalg.norm(its_anchor - other_anchor, axis=1) <= unit).all()
+    cost = PoissonCost(setting, solver, anchor_share)
+    sizes, chances = cost.shifts(0)
+    assert len(sizes) == persons + 1
+    together = drawn[:, :persons].sum(axis=1)
+    moved = np.linalg.norm(with_it - without, axis=1) / unit
+    for j in range(persons + 1):
+        assert (moved[together == j] <= sizes[j]).all()
+    # Within reach of a noisy anchor a shift is counted as longer than it is, for the lattice's sake.
+    assert moved.max() > (0.01 if anchor_share and getattr(solver, "reach", None) else 0.2) * sizes[persons]
+    binomial = [math.comb(persons, j) * 0.2**j * 0.8 ** (persons - j) for j in range(persons + 1)]
+    np.testing.assert_allclose(chances, binomial, rtol=1e-12)
+
+
+@pytest.mark.parametrize("persons", [1, 3])
+@pytest.mark.parametrize("weighting", ["owners", "records"])
+@every_kind
+def test_some_records_move_an_estimate_nearly_as_far(solver, anchor_share, weighting, persons, terms, monkeypatch):
+    """A loss whose slope can turn round, and points far to either side: none of the lemma's shifts is far too long."""
+    loss, reach = ClippedSquared(1.0), getattr(solver, "reach", None)
+    features = np.zeros((persons + 1, RECORDS, WIDTH))
+    features[:, :persons, 0] = 1.0
+    problem = Problem(loss, records=7 * RECORDS if weighting == "records" else None)
+    drawn = np.zeros((persons + 1, RECORDS), dtype=bool)
+    for j in range(persons + 1):
+        drawn[j, :j] = True
+    anchor = np.zeros((persons + 1, WIDTH))
+    point = anchor.copy()
+    if reach is None:
+        anchor[:, 0], point[:, 0] = -100.0, 100.0
+    else:  # up to where the slope stops growing
+        anchor[:, 0], point[:, 0] = 1.0 - reach, 1.0
+    # Where the anchor is far, those not drawn pull the way that the corrections of the others do.
+    targets = np.where(drawn | (reach is not None), 0.0, -1000.0)
+    shards, empty = batch(features, targets), batch(0.0 * features, targets)
+    setting = terms(problem, shards, relation=ZERO_OUT, unit_size=persons)
+    found, other = (
+        estimate(solver, anchor_share, problem, records, anchor, point, drawn, monkeypatch)[0]
+        for records in (shards, empty)
+    )
+    moved = np.linalg.norm(found - other, axis=1) / setting.gradient_sensitivity()
+    sizes, _ = PoissonCost(setting, solver, anchor_share).shifts(0)
+    if anchor_share and reach:  # a shift is never counted as shorter than the unit, for the lattice's sake
+        assert sizes[1] >= 1.0
+        sizes = tuple(REACH * 5.0 / persons * j for j in range(persons + 1))
+    assert (moved <= np.array(sizes) * (1 + 1e-6)).all()
+    assert (moved >= 0.9 * np.array(sizes)).all()
+
+
+def test_the_lemma_in_numbers(terms):
+    """Spec 5.2: G/M and 2G/B - G/M in units of G/M; sgd 0 and G/B; a noisy anchor 0 and 2G/B."""
+    setting = terms(Problem(), [1000, 50], relation=ZERO_OUT)
+    for agent, count in enumerate((1000, 50)):
+        q = 10 / count
+        expected = {"svrg": (1.0, 2 / q - 1), "sgd": (0.0, 1 / q), "anchor": (0.0, 2 / q)}
+        for name, solver, share in (
+            ("svrg", Svrg(batch=10), 0.0),
+            ("sgd", Sgd(batch=10), 0.0),
+            ("anchor", Svrg(batch=10), 0.3),
+        ):
+            sizes, chances = PoissonCost(setting, solver, share).shifts(agent)
+            assert sizes == pytest.approx(expected[name], rel=1e-4)
+            assert all(size >= least for size, least in zip(sizes, expected[name], strict=True))
+            assert chances == pytest.approx((1 - q, q), rel=1e-12)
+
+
+def test_what_sums_lose_in_float32_is_paid_for(terms):
+    wide, short = (terms(Problem(Softmax()), [4000], relation=ZERO_OUT, precision=p) for p in ("float64", "float32"))
+    for solver in (Sgd(batch=400), Svrg(batch=400)):
+        exact, rounded = (
+            PoissonCost(s, solver, 0.0).shifts(0)[0][1] * s.gradient_sensitivity()[0] for s in (wide, short)
+        )
+        assert 1.0005 * exact < rounded < 2.0 * exact
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_round_of_svrg_is_a_mixture_for_every_step(terms):
+    setting = terms(Problem(), [40, 100], relation=ZERO_OUT)
+    noise = SampledGradient().calibrate(setting, Svrg(updates=7, batch=10), Multiplier(30.0))
+    for event, count in zip(noise.events, (40, 100), strict=True):
+        assert isinstance(event, SelfComposedDpEvent)
+        assert event.count == 7
+        mixture, q = event.event, 10 / count
+        assert isinstance(mixture, MixtureOfGaussiansDpEvent)
+        assert mixture.standard_deviation == 30.0
+        assert mixture.sensitivities == pytest.approx((1.0, 2 / q - 1), rel=1e-4)
+        assert mixture.sampling_probs == pytest.approx((1 - q, q))
+    assert noise.anchor is None
+
+
+def test_a_round_of_plain_mini_batches_is_a_subsampled_gaussian_for_every_step(terms):
+    setting = terms(Problem(), [40], relation=ZERO_OUT)
+    (event,) = SampledGradient().calibrate(setting, Sgd(updates=7, batch=10), Multiplier(30.0)).events
+    assert (event.count, event.event.sampling_probability) == (7, 0.25)
+    assert isinstance(event.event, PoissonSampledDpEvent)
+    assert event.event.event.noise_multiplier == pytest.approx(30.0 * 0.25, rel=1e-4)
+
+
+def test_a_noisy_anchor_is_one_gaussian_more_a_round(terms):
+    setting = terms(Problem(), [40], relation=ZERO_OUT)
+    perturbation = SampledGradient(anchor_share=0.2)
+    noise = perturbation.calibrate(setting, Svrg(updates=7, batch=10), Multiplier(30.0))
+    (event,) = noise.events
+    assert isinstance(event, ComposedDpEvent)
+    anchor, steps = event.events
+    assert (steps.count, steps.event.sampling_probability) == (7, 0.25)
+    assert steps.event.event.noise_multiplier == pytest.approx(30.0 * 0.25 / 2, rel=1e-4)
+    assert isinstance(anchor, GaussianDpEvent)
+    assert anchor.noise_multiplier == noise.anchor.noise_multiplier[0]
+    # Its share of mu², where every step costs what its mean shift of 2 units does.
+    mine, all_steps = 1 / anchor.noise_multiplier**2, 7 * (2.0 / 30.0) ** 2
+    assert mine / (mine + all_steps) == pytest.approx(0.2, rel=1e-3)
+
+
+def test_a_batch_of_everything_is_a_gaussian(terms):
+    setting = terms(Problem(), [40], relation=ZERO_OUT)
+    (event,) = SampledGradient().calibrate(setting, Svrg(updates=7, batch=40), Multiplier(30.0)).events
+    assert event.event.noise_multiplier == pytest.approx(30.0, rel=1e-4)
+    (event,) = SampledGradient().calibrate(setting, Sgd(updates=7, batch=40), Multiplier(30.0)).events
+    assert event.event.noise_multiplier == pytest.approx(30.0, rel=1e-4)
+
+
+def test_several_records_of_a_person_are_drawn_each_by_itself(terms):
+    """Three records: the anchor holds them all, and each that is drawn adds its own; in units of three."""
+    setting = terms(Problem(), [40], relation=ZERO_OUT, unit_size=3)
+    (event,) = SampledGradient().calibrate(setting, Svrg(updates=2, batch=10), Multiplier(30.0)).events
+    assert event.event.sensitivities == pytest.approx([1 + j * (8 - 2) / 3 for j in range(4)], rel=1e-4)
+    assert event.event.sampling_probs == pytest.approx([27 / 64, 27 / 64, 9 / 64, 1 / 64])
+
+
+def test_one_uniform_record_is_a_release_of_the_anchor_and_one_of_the_correction(terms, monkeypatch):
+    """The noise is split; the parts' variances add up, and neither is counted as louder than it is (AUDIT B5)."""
+    monkeypatch.setattr(UniformCost, "_best_split", lambda *_: 0.1)
+    setting = terms(Problem(), [40], relation=REPLACE)
+    solver = Svrg(updates=7, batch=1, sampling="uniform")
+    (event,) = SampledGradient().calibrate(setting, solver, Multiplier(300.0)).events
+    flat = flatten({event: 1})
+    assert set(flat.values()) == {7}
+    anchor = next(e for e in flat if isinstance(e, GaussianDpEvent))
+    drawn = next(e for e in flat if isinstance(e, SampledWithoutReplacementDpEvent))
+    assert (drawn.source_dataset_size, drawn.sample_size) == (40, 1)
+    sigma = 300.0 * setting.gradient_sensitivity()[0]
+    first, second = anchor.noise_multiplier * 2 / 40, drawn.event.noise_multiplier * 4.0
+    assert first**2 + second**2 == pytest.approx(sigma**2, rel=1e-6)
+    assert first**2 == pytest.approx(0.1 * sigma**2, rel=1e-6)
+
+
+def test_the_split_of_the_proof_is_better_than_others(terms):
+    setting = terms(Problem(), [40], relation=REPLACE, rounds=2)
+    cost = UniformCost(setting, Svrg(updates=3, batch=1, sampling="uniform"), 1e-5)
+    chosen = cost.total(cost.round(0, 100.0), 1e-5)
+    others = [cost.total(cost._with(0, 100.0, split), 1e-5) for split in (0.001, 0.01, 0.1, 0.6)]
+    assert chosen <= min(others) * 1.001
+    assert chosen < 0.9 * max(others)
+
+
+# -- noise -------------------------------------------------------------------------------------------------------------
+
+
+def heard(perturbation, solver, multiplier, terms, task, steps=4, rows=4000):
+    """What the solver hears of its gradients, step by step at given points, less what they are."""
+    rng = np.random.default_rng(0)
+    shards = batch(rng.standard_normal((1, 20, WIDTH)), np.ones((1, 20))).take(np.zeros(rows, dtype=np.int64))
+    setting = terms(Problem(), shards, relation=ZERO_OUT)
+    zeros = np.zeros((rows, WIDTH))
+    sub = Subproblem(setting.problem, shards, setting.weights, zeros, np.full((rows, 1), 0.1), zeros)
+    names, runs = np.arange(rows), np.zeros(rows, dtype=np.int64)
+
+    def words(purpose, count):
+        return Seeded(1).words(runs, names, 1, purpose, count)
+
+    said = {}
+    for level in (multiplier, 0.0):
+        noise = perturbation.calibrate(setting, solver, Multiplier(level))
+        said[level] = []
+
+        def solve(given, oracle, memory, eta, emit=None, said=said[level]):
+            said.extend(oracle(zeros + s) for s in range(steps))
+            return zeros, memory
+
+        listening = type(solver)(**{f: getattr(solver, f) for f in solver.__dataclass_fields__})
+        object.__setattr__(listening, "solve", solve)
+        perturbation.release(task(setting, noise, listening, sub, words=words))
+    return (np.stack(said[multiplier]) - np.stack(said[0.0])) / setting.gradient_sensitivity()[0]
+
+
+@pytest.mark.parametrize("solver", [Sgd(updates=4, batch=5), Svrg(updates=4, batch=5)], ids=["sgd", "svrg"])
+def test_every_step_s_noise_is_fresh_and_as_loud_as_its_event_says(solver, terms, task):
+    noise = heard(SampledGradient(), solver, 1.7, terms, task)
+    assert noise.std(axis=(1, 2)) == pytest.approx([1.7] * 4, rel=0.03)
+    together = np.corrcoef(noise.reshape(4, -1))
+    assert np.abs(together - np.eye(4)).max() < 4.5 / math.sqrt(noise[0].size)
+
+
+def test_a_noisy_anchor_s_noise_stays_for_the_round_beside_every_step_s_own(terms, task):
+    solver, perturbation = Svrg(updates=4, batch=5), SampledGradient(anchor_share=0.3)
+    noise = heard(perturbation, solver, 1.7, terms, task)
+    (event,) = set(perturbation.calibrate(terms(Problem(), [20], relation=ZERO_OUT), solver, Multiplier(1.7)).events)
+    anchor = event.events[0].noise_multiplier ** 2
+    covariance = np.cov(noise.reshape(4, -1))
+    np.testing.assert_allclose(covariance, anchor + 1.7**2 * np.eye(4), rtol=0.08)
+    assert anchor > 0.4
+
+
+def test_a_solver_cannot_ask_more_often_than_is_paid_for(terms, task):
+    for solver in (Sgd(updates=4, batch=5), Svrg(updates=4, batch=5)):
+        with pytest.raises(RuntimeError, match="more steps than the 4 it pays"):
+            heard(SampledGradient(), solver, 1.7, terms, task, steps=5, rows=3)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, 1.5, math.nan])
+def test_an_anchor_s_share_lies_between_nothing_and_all(share):
+    with pytest.raises(InputError, match=r"anchor share .* must lie in \[0, 1\)"):
+        SampledGradient(anchor_share=share)
