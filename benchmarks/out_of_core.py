@@ -5,9 +5,9 @@
 
 10 agents with 1,000,000 x 100 float32 each, as a folder of arrays (4 GB, written once into --folder, or into a
 temporary one that is deleted). Cold: after the system was told to forget the files; warm: after a full pass over them.
-`round_ratio` projects, from the warm parts, one outer round of SVRG (an anchor pass, then 100 steps of two gradients
-over a 1 % batch picked once) against 100 full-gradient steps; `measure(folder, algorithm, ...)` times rounds of real
-recipes. Peak memory is that of the process, with mapped pages.
+`round_ratio` is one outer round of `ps-admm-full` (so many whole gradients) over one of `ps-admm` with 1 % mini-batches
+(one whole gradient, then as many steps on a batch each), `sgd_round_ratio` the same for `ps-admm-sgd` (mini-batches
+only); warm. Peak memory is that of the process, with mapped pages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from timing import show
 
 LOSS = Logistic()
 RATE = 0.01
-INNER_STEPS = 100
 BLOCK = 2**16
 
 
@@ -102,14 +101,23 @@ def draw(shards: Shards, step: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(rows), np.array([own.size for own in rows])
 
 
-def measure(folder: Path, algorithm: str, rounds: int = 1, **changes: Any) -> float:
-    """Seconds of a round of a recipe over the folder, without metrics; data are opened and kernels compiled before."""
-    given = {"source": str(folder), "algorithm": algorithm, "precision": "float32", "rounds": rounds + 1}
+def measure(folder: Path, algorithm: str, updates: int, **changes: Any) -> float:
+    """Seconds of one round of a recipe over the folder, without metrics; opening it is not counted."""
+    given = {
+        "source": str(folder), "algorithm": algorithm, "precision": "float32", "rounds": 1, "updates": updates,
+        "relation": "zero-out", "noise_multiplier": 100.0, "delta": 1e-6,
+    }  # fmt: skip
     prepared = prepare(Experiment().changed(**(given | changes)))
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(0))
-    states = steps(cohort, start(cohort))
-    next(states)
-    return _seconds(lambda: [None for _ in states]) / rounds
+    return _seconds(lambda: [None for _ in steps(cohort, start(cohort))])
+
+
+def recipes(folder: Path, updates: int) -> dict[str, float]:
+    """Seconds of a round of each, after one short round that compiles what there is to compile."""
+    kinds: dict[str, dict[str, Any]] = {"ps-admm-full": {}, "ps-admm": {"batch": RATE}, "ps-admm-sgd": {"batch": RATE}}
+    for algorithm, changes in kinds.items():
+        measure(folder, algorithm, 2, **changes)
+    return {algorithm: measure(folder, algorithm, updates, **changes) for algorithm, changes in kinds.items()}
 
 
 def _seconds(run: Callable[[], Any]) -> float:
@@ -167,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--folder", type=Path, help="where the records are, or are to be written; default: temporary")
-    for name, default in (("agents", 10), ("records", 1_000_000), ("width", 100), ("repeats", 5)):
+    for name, default in (("agents", 10), ("records", 1_000_000), ("width", 100), ("repeats", 5), ("updates", 50)):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
     given = parser.parse_args()
     where = nullcontext(given.folder) if given.folder else tempfile.TemporaryDirectory(prefix="dpadmm-")
@@ -177,16 +185,15 @@ def main() -> None:
         size = sum(file.stat().st_size for file in folder.iterdir())
         writing = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         times = parts(folder, given.repeats)
+        rounds = recipes(folder, given.updates)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     full = times["full_gradient_warm"]["median"]
-    pick, gradient = times["batch_pick_warm"]["median"], times["batch_gradient_warm"]["median"]
-    svrg = full + INNER_STEPS * (pick + 2.0 * gradient)
     memory = bandwidth()
     show(
         {
-            "round_ratio": INNER_STEPS * full / svrg,
-            "svrg_round_seconds": svrg,
-            "full_round_seconds": INNER_STEPS * full,
+            "round_ratio": rounds["ps-admm-full"] / rounds["ps-admm"],
+            "sgd_round_ratio": rounds["ps-admm-full"] / rounds["ps-admm-sgd"],
+            **{f"{name.replace('-', '_')}_round_seconds": seconds for name, seconds in rounds.items()},
             "peak_gigabytes": peak / 1e9,
             "peak_gigabytes_after_writing": writing / 1e9,
             "gigabytes": size / 1e9,

@@ -70,7 +70,7 @@ def gaps(name, strength, eta, updates, average, rounds, noise, simulated, terms,
 @pytest.mark.parametrize("rounds", [2, 8])
 def test_the_plain_mean_stays_below_its_bound(rounds, noise, simulated, terms, played):
     """Spec 5.2: eta <= min(1/v_L, mu_f / (16 v_f²)), S >= 2/(eta mu_f). With tau = 0.1 no more than 100 times below it
-    (10 times without noise)."""
+    (15 times without noise)."""
     mu_f = 1.0
     v_f = 0.25 + mu_f
     eta = min(1 / (v_f + RHO), mu_f / (16 * v_f**2))
@@ -83,7 +83,7 @@ def test_the_plain_mean_stays_below_its_bound(rounds, noise, simulated, terms, p
         bound = float((each + eta * D * sigma**2).sum())
         assert left.mean() + 3 * left.std() / math.sqrt(RUNS) <= bound
         if tau == 0.1:
-            assert left.mean() > bound / (100 if noise else 10)
+            assert left.mean() > bound / (100 if noise else 15)
     assert (gap.std() > 1e-4) == (noise > 0)
 
 
@@ -105,7 +105,7 @@ def test_the_printed_mean_stays_below_the_printed_bound_with_the_factor_it_misse
     each = (mu_f / 4 + RHO / 2) * far / rounds + 0.1**2 / (2 * RHO * rounds)
     bound = float((each + 2 * eta / (1 - 2 * eta * v_L) * D * sigma**2).sum())
     assert left.mean() + 3 * left.std() / math.sqrt(RUNS) <= bound
-    assert left.mean() > bound / (100 if noise else 10)
+    assert left.mean() > bound / (100 if noise else 15)
 
 
 def test_the_bound_can_fail(simulated, terms, played):
@@ -116,7 +116,7 @@ def test_the_bound_can_fail(simulated, terms, played):
 
 
 @pytest.mark.parametrize("penalty", ["l2", "l1"])
-@pytest.mark.parametrize(("name", "rounds", "near"), [("gradient-admm", 250, 1e-6), ("scas-admm", 250, 1e-2)])
+@pytest.mark.parametrize(("name", "rounds", "near"), [("gradient-admm", 250, 1e-6), ("scas-admm", 120, 1e-2)])
 def test_without_noise_the_pooled_optimum_is_reached(name, rounds, near, penalty, simulated, terms, played):
     """Variance reduction reaches it too, with steps that are small; plain mini-batches hover."""
     shards = simulated(sizes=(20, 30, 25))
@@ -499,7 +499,7 @@ def test_a_refused_run_leaves_the_owner_s_ledger_untouched(changes, reason, owne
     with pytest.raises(Refused, match=reason):
         owner.join("run", terms)
     with pytest.raises(Refused, match="was not joined"):
-        owner.answer(Request("run", terms.digest, 1, np.zeros((1, 3))))
+        owner.answer(Request("run", "d" * 64, 1, np.zeros((1, 3))))
     assert (owner.ledger.spent(), owner.ledger.committed(), len([*owner.ledger.entries()])) == before
     assert owner.ledger.verify() == []
 
