@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from dpadmm.cli.needs import accepts, needs, setting
@@ -89,16 +89,24 @@ def perturbations() -> list[Row]:
     from dpadmm.admm.perturbations import PERTURBATIONS
     from dpadmm.admm.solvers import SOLVERS
     from dpadmm.privacy.mechanisms import MECHANISMS
+    from dpadmm.privacy.relations import Relation
 
     found = []
     for name, kind in PERTURBATIONS.items():
         part: Any = kind()
-        solvers = [key for key in SOLVERS if accepts(lambda key=key, part=part: part.check(setting(), SOLVERS[key]()))]  # type: ignore[misc]
+        solvers = [
+            key
+            for key in SOLVERS
+            if any(
+                accepts(lambda key=key, part=part, word=word: part.check(setting(relation=word), SOLVERS[key]()))  # type: ignore[misc]
+                for word in Relation
+            )
+        ]
         first = SOLVERS[solvers[0]]()
         noises = [
             key
             for key in MECHANISMS
-            if hasattr(part, "mechanism")
+            if any(field.name == "mechanism" for field in fields(part))
             and accepts(lambda key=key, part=part, first=first: replace(part, mechanism=key).check(setting(), first))  # type: ignore[misc]
         ]
         found.append(
@@ -107,7 +115,7 @@ def perturbations() -> list[Row]:
                 "about": part.about,
                 "private": part.private,
                 "solvers": ", ".join(solvers),
-                "mechanisms": ", ".join(noises) or None,
+                "mechanisms": ", ".join(noises) or getattr(part, "mechanism", None),
                 "needs": needs(lambda given, part=part, first=first: part.check(given, first)),  # type: ignore[misc]
             }
         )

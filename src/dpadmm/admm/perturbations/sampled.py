@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class SampledGradient(Perturbation):
     """
 
     anchor_share: float = 0.0
+
+    mechanism: ClassVar[str] = "gaussian"  # the lemmas are for no other
 
     name = "sampled-gradient"
     about = "noise on the gradients of mini-batches, accounted for as mixtures of Gaussians"
