@@ -11,7 +11,7 @@ from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.perturbations import Objective, Output
 from dpadmm.admm.rho import BalancedRho, ConstantRho, GrowingRho
 from dpadmm.admm.schedules import Fixed, Free53, InverseRoot
-from dpadmm.admm.solvers import Exact, LocalUpdates
+from dpadmm.admm.solvers import Exact, LocalUpdates, Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
@@ -259,6 +259,17 @@ def test_local_updates_and_their_parts_have_the_changes_of_their_spec():
     assert recipe.phases[0].perturbation == Output("laplace", may_leave=True, unit_gain=True)
     assert recipe.schedule == Free53(0.7)
     assert RunSpec("obj-g").recipe() is ALGORITHMS["obj-g"]
+
+
+def test_mini_batches_and_their_mean_have_the_changes_of_their_spec():
+    spec = RunSpec("ps-admm", updates=7, batch=64.0, average="over-relaxed", reach=0.5)
+    assert spec.recipe().phases[0].solver == Svrg(7, "over-relaxed", 64.0, "poisson", 0.5)
+    uniform = RunSpec("scas-admm", batch=1.0, sampling="uniform")
+    assert uniform.recipe().phases[0].solver == Svrg(batch=1.0, sampling="uniform")
+    assert RunSpec("ps-admm-sgd", batch=0.1).recipe().phases[0].solver == Sgd(batch=0.1)
+    for name, value in (("batch", 0.1), ("sampling", "poisson"), ("average", "plain"), ("reach", 1.0)):
+        with pytest.raises(InputError, match=f"algorithm 'dp-admm' has no {name} to set"):
+            replace(RunSpec("dp-admm"), **{name: value}).recipe()
 
 
 def test_a_rho_is_constant_and_none_leaves_the_recipes_schedule():
