@@ -1,4 +1,4 @@
-"""Mini-batches and inner steps chosen for the least noise: from public facts, within what was left open, and as told."""
+"""Mini-batches and inner steps chosen for the least noise: from public facts, and within what was left open."""
 
 import numpy as np
 import pytest
