@@ -275,3 +275,26 @@ def test_no_record_is_read_here(experiment, same, dask, monkeypatch):
     there = train(spec, engine=dask)
     same(local, there)
     assert there.estimated_error == local.estimated_error
+
+
+def test_an_answer_that_went_astray_is_asked_for_again(experiment, same, dask, spied, monkeypatch):
+    """Around a loss Dask may forget a call that nobody works on; the batch is then sent again as it stood."""
+    monkeypatch.setattr(module, "GLANCE", 0.1)
+    monkeypatch.setattr(module, "IDLE", 3)
+    spec, call, lost = experiment(rounds=4, measure_every=4), module.DaskWorkforce._call, []
+
+    class Astray:
+        def result(self, timeout):
+            time.sleep(timeout)
+            raise TimeoutError
+
+    def forgetting(self, part, order):
+        if getattr(order, "step", None) == 3 and part == 1 and not lost:
+            lost.append(part)
+            return Astray()
+        return call(self, part, order)
+
+    monkeypatch.setattr(module.DaskWorkforce, "_call", forgetting)
+    same(train(spec), train(spec, engine=dask))
+    assert lost == [1]
+    assert [entry for entry in spied if entry[0] == "sent"][2:] == [("sent", 1, 2)]

@@ -20,7 +20,7 @@ from dpadmm.admm.algorithm import AgentState
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.engine import batches
 from dpadmm.engine.loop import Cohort, State
-from dpadmm.engine.station import Parcel, Report, Station
+from dpadmm.engine.station import Parcel, Report, Station, at_work
 from dpadmm.engine.workforce import Reading
 from dpadmm.errors import ClusterError
 from dpadmm.problems.shards import FloatArray
@@ -29,6 +29,7 @@ from dpadmm.request import Request
 TRIES = 5  # of one order, before the run is given up
 GLANCE = 1.0  # seconds between two looks at whether a silent worker is still there
 PATIENCE = 30.0  # seconds without any worker before the run is given up
+IDLE = 10  # looks in a row at which no worker has anything in hand, while an answer is still out: it went astray
 
 _LOST = (CancelledError, KilledWorker, OSError, RuntimeError)  # what Dask says when a worker, or its data, is gone
 
@@ -128,13 +129,17 @@ class DaskWorkforce:
         return None
 
     def _patiently(self, wanted: Any, station: Future) -> Any:
-        """What was asked for, however long it takes, as long as Dask knows of no loss of the station; else None."""
-        alone = 0.0
+        """What was asked for, however long it takes, as long as Dask knows of no loss of the station and somebody is at
+        work; else None, and it is asked for again. A message can go astray around the loss of a worker."""
+        alone, idle = 0.0, 0
         while True:
             try:
                 return wanted.result(timeout=GLANCE)
             except TimeoutError:
                 if station.status not in ("pending", "finished"):
+                    return None
+                idle = 0 if self._busy() else idle + 1
+                if idle >= IDLE and self._anybody():
                     return None
                 alone = 0.0 if self._anybody() else alone + GLANCE
                 if alone >= PATIENCE:
@@ -154,6 +159,12 @@ class DaskWorkforce:
         try:
             return bool(self._client.nthreads())
         except OSError:
+            return False
+
+    def _busy(self) -> bool:
+        try:
+            return any(self._client.run(at_work, on_error="return").values())  # an error is no idle worker either
+        except _LOST:
             return False
 
     def _agents(self, part: int) -> str:

@@ -53,6 +53,14 @@ class Report:
     error: Exception | None = None
 
 
+_orders = 0  # in hand at this worker
+
+
+def at_work() -> bool:
+    """Whether this worker has an order in hand: asked of it where an answer is long in coming."""
+    return _orders > 0
+
+
 class Station:
     """A batch at work. Errors are reported and not raised: what is raised is the cluster's, and may be tried again."""
 
@@ -62,6 +70,8 @@ class Station:
 
     def work(self, order: Request | Sequence[Reading]) -> Report:
         """Carries out an order; a worker has one thread for this, so one at a time."""
+        global _orders
+        _orders += 1
         try:
             if self._parcel is not None:
                 self._take_in(self._parcel)
@@ -72,6 +82,8 @@ class Station:
                 return self._done(order)
         except Exception as error:
             return Report(error=error)
+        finally:
+            _orders -= 1
 
     def _take_in(self, parcel: Parcel) -> None:
         state = AgentState.from_arrays({name: _writable(values) for name, values in parcel.state.to_arrays().items()})
