@@ -1,6 +1,7 @@
 """Tiny data sets by name, and experiments over them that take milliseconds."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,10 @@ def cluster() -> Iterator[Any]:
     config = pytest.importorskip("dask").config
     patience = config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})  # else one that came back may be ended
     options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": None, "dashboard_address": ":0"}
-    with patience, distributed.LocalCluster(processes=True, **options) as found:
-        yield found
+    with pytest.MonkeyPatch.context() as patch, patience:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # workers are sent functions of these tests, by name
+        with distributed.LocalCluster(processes=True, **options) as found:
+            yield found
 
 
 @pytest.fixture
