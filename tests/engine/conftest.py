@@ -65,7 +65,7 @@ def cluster() -> Iterator[Any]:
     patience = config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})  # else one that came back may be ended
     options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": None, "dashboard_address": ":0"}
     with pytest.MonkeyPatch.context() as patch, patience:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # workers are sent functions of these tests, by name
+        patch.syspath_prepend(Path(__file__).parents[2])  # workers are sent functions of these tests, by name
         with distributed.LocalCluster(processes=True, **options) as found:
             yield found
 
