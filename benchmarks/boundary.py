@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpadmm.admm.algorithm import absorb, answer, combine
+from dpadmm.admm.rounds import absorb, answer, combine
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import prepare
 from dpadmm.privacy.randomness import Seeded

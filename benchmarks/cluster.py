@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from distributed import Client
 
-from dpadmm.admm.algorithm import AgentState, combine
+from dpadmm.admm.rounds import AgentState, combine
 from dpadmm.engine.batches import Batch, batch, state_of
 from dpadmm.engine.dask_engine import Workers
 from dpadmm.engine.loop import Cohort, State, rounds, start

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.admm.algorithm import AgentState, Plan
+from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations import Output
+from dpadmm.admm.rounds import AgentState
 from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError, Refused
 from dpadmm.policy import Policy
@@ -90,7 +91,9 @@ def check_reach(plan: Plan, state: AgentState, common: FloatArray, round: int) -
     ask again and again. This looks at public values only; a hundredth of where the trouble begins is the limit.
     """
     tolerance = plan.algorithm.phases[plan.algorithm.phase(round)].solver.tolerance
-    tilt, kappa, centre = plan.algorithm.consensus.terms(plan.rho(round), state.dual, common)
+    tilt, kappa, centre = plan.algorithm.consensus.terms(
+        plan.local, plan.rho(round), state.dual, state.released, common
+    )
     size = np.linalg.norm(tilt, axis=1) + kappa[:, 0] * np.linalg.norm(centre, axis=1)
     if tolerance > 0.0 and size.max() > tolerance * 2.0**53 / 100.0:
         raise Refused("the inputs are too large for the solver to reach its tolerance.")

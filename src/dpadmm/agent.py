@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from dpadmm.admission import check_lattice, check_policy, check_projection, check_reach, check_shards
-from dpadmm.admm.algorithm import AgentState, Plan, absorb, answer, begin
+from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release, Words
 from dpadmm.admm.perturbations.evaluation import release_error
+from dpadmm.admm.rounds import AgentState, absorb, answer, begin
 from dpadmm.agreement import Agreement
 from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.policy import Policy
@@ -183,7 +184,9 @@ class Agent:
 
     def _answer(self, request: Request) -> Release:
         joined = self._known(request)
-        inputs = request.arrays((self._groups, joined.plan.setting.dimension))
+        alone = joined.plan.algorithm.consensus.decentralised  # then each of the batch hears something else
+        rows = self._members.size if alone else self._groups
+        inputs = request.arrays((rows, joined.plan.setting.dimension))
         step = str(request.step)
         mark = digest(step, *(part.tobytes() for part in inputs))
         if request.seen is not None:
@@ -210,6 +213,22 @@ class Agent:
             joined.position = 0 if stored.seal is None else stored.seal.number
         else:  # another process was faster; its release stands, and so does its state
             self._recall(request.run, joined)
+        return _release(stored)
+
+    def reached(self, run: str) -> int:
+        """How many rounds of a run it has answered: no secret, since the answers are not."""
+        joined = self._joined.get(run) if is_name(run) else None
+        if joined is None:
+            raise self._refusal("that run was not joined.")
+        self._recall(run, joined)
+        return joined.round
+
+    def repeat(self, run: str, round: int) -> Release:
+        """A release that was made before, again: it costs nothing more."""
+        known = is_name(run) and type(round) is int and run in self._joined
+        stored = self.ledger.find(run, str(round)) if known else None
+        if stored is None:
+            raise self._refusal("there is no such release.")
         return _release(stored)
 
     def _known(self, request: Request) -> _Joined:
@@ -262,7 +281,7 @@ class Agent:
         return release_error(plan.setting, plan.evaluation, self.shards, self._to_rows(model), self._words(0))
 
     def _to_rows(self, common: FloatArray) -> FloatArray:
-        return np.repeat(common, self._members.size // self._groups, axis=0)
+        return np.repeat(common, self._members.size // len(common), axis=0)
 
     def _words(self, round: int) -> Words:
         return lambda purpose, count: self.randomness.words(self._runs, self._members, round, purpose, count)

@@ -10,6 +10,7 @@ from typing import Any
 from dpadmm.errors import InputError
 
 _EXPECTED = {"float": "a finite number", "int": "a whole number", "bool": "true or false", "str": "a text"}
+_MEMBERS: dict[str, type] = {"tuple[str": str, "tuple[float": float, "tuple": Mapping}
 
 
 def names(owner: Any) -> list[str]:
@@ -31,8 +32,11 @@ def typed(owner: Any, name: str, value: Any, where: str) -> Any:
     if kind in ("bool", "str") and type(value).__name__ == kind:
         return value
     if kind.startswith("tuple") and isinstance(value, list | tuple):
-        member = str if kind.startswith("tuple[str") else Mapping
-        if all(isinstance(entry, member) for entry in value):
+        member = next(found for start, found in _MEMBERS.items() if kind.startswith(start))
+        if member is not float and all(isinstance(entry, member) for entry in value):
             return tuple(value)
-    expected = _EXPECTED.get(kind, "a list of texts" if kind.startswith("tuple[str") else "a list of tables")
+        if member is float and all(type(entry) in (int, float) and math.isfinite(entry) for entry in value):
+            return tuple(float(entry) for entry in value)
+    lists = {str: "a list of texts", float: "a list of finite numbers", Mapping: "a list of tables"}
+    expected = _EXPECTED.get(kind) or next(lists[_MEMBERS[start]] for start in _MEMBERS if kind.startswith(start))
     raise InputError(f"{where}: {name} = {value!r} must be {expected}.")

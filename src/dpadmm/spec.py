@@ -17,14 +17,16 @@ import numpy as np
 import tomli_w
 
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import Multiplier, PaperNoise, Request, TotalBudget
+from dpadmm.admm import graphs
+from dpadmm.admm.graphs import Graph
+from dpadmm.admm.noise import Request
 from dpadmm.admm.rho import RHO_SCHEDULES, ConstantRho
 from dpadmm.admm.schedules import SCHEDULES
 from dpadmm.admm.setting import Setting
+from dpadmm.asked import FIELDS, request
 from dpadmm.errors import InputError, unknown
 from dpadmm.fields import names, typed
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.mechanisms import Laplace
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES
@@ -49,6 +51,9 @@ class RunSpec:
     rounds: int = 100
     epsilon: float | None = None
     delta: float | None = None
+    epsilons: tuple[float, ...] = ()  # of each agent, in their order, instead of one for all
+    deltas: tuple[float, ...] = ()  # likewise
+    alpha: tuple[float, ...] = ()  # noise by its density exp(-alpha |.|), as 003 gives it: of all agents, or of each
     relation: str = "replace"
     paper_noise: bool = False  # epsilon and delta are those of every round, as in the papers
     noise_multiplier: float | None = None
@@ -58,6 +63,8 @@ class RunSpec:
     weighting: str | None = None  # "owners": all count alike; "records": all of those do
     rho: float | None = None
     rho_schedule: str | None = None
+    dual_rho: float | None = None  # of the dual steps on a graph, where it is not that of the subproblems
+    topology: str | None = None  # who talks to whom, for recipes without a server
     radius: float = 100.0
     schedule: str | None = None
     updates: int | None = None  # local updates a round
@@ -65,6 +72,7 @@ class RunSpec:
     sampling: str | None = None
     average: str | None = None
     reach: float | None = None  # how far a round's steps may lead
+    damping: float | None = None  # of recycled rounds (003: gamma)
     mechanism: str | None = None
     tolerance: float | None = None
     extra_curvature: float | None = None
@@ -88,22 +96,27 @@ class RunSpec:
         changes: dict[str, Any] = {
             name: getattr(self, name)
             for name in (
-                *("mechanism", "updates", "batch", "sampling", "average", "reach"),
+                *("mechanism", "updates", "batch", "sampling", "average", "reach", "damping"),
                 *("tolerance", "extra_curvature", "unit_gain", "weighting"),
             )
             if getattr(self, name) is not None
         }
         if self.weighting not in (None, *WEIGHTINGS):
             raise unknown("weighting", str(self.weighting), WEIGHTINGS)
-        if self.rho is not None and self.rho_schedule is not None:
-            raise InputError("give a rho or a rho schedule, not both.")
-        if self.rho is not None:
-            changes["rho"] = ConstantRho()
+        recipe = ALGORITHMS[self.algorithm]
         if self.rho_schedule is not None:
             changes["rho"] = build("rho schedule", RHO_SCHEDULES, self.rho_schedule)
+            if self.rho is not None and not changes["rho"].scales_rho:
+                raise InputError(f"give a rho or the rho schedule {self.rho_schedule!r}, which makes its own, not both.")
+        elif self.rho is not None and not recipe.rho.scales_rho:
+            changes["rho"] = ConstantRho()
+        if self.dual_rho is not None:
+            if not recipe.consensus.decentralised:
+                raise InputError(f"algorithm {self.algorithm!r} has a server, and one rho for all its steps.")
+            changes["dual_rho"] = ConstantRho(self.dual_rho)
         if self.schedule is not None:
             changes["schedule"] = build("schedule", SCHEDULES, self.schedule)
-        return ALGORITHMS[self.algorithm].tuned(**changes)
+        return recipe.tuned(**changes)
 
     def problem(self, records: int | None = None) -> Problem:
         """The problem; `records` is how many there are in all, where they are to count alike."""
@@ -116,42 +129,24 @@ class RunSpec:
         )
 
     def request(self) -> Request:
-        """The noise asked for; a private recipe must be given a budget, a multiplier, or the papers' per-round one."""
-        total = self.recipe().private and self.noise_multiplier is None
-        as_printed = self.paper_noise or self.recipe().as_printed
-        if self.paper_noise and not total:
+        """The noise asked for."""
+        return request(self.recipe(), **{name: getattr(self, name) for name in FIELDS})
+
+    def graph(self, agents: int) -> Graph | None:
+        """Who talks to whom, where there is no server; a network of another size is refused before it is built."""
+        if self.topology is None:
+            return None
+        if not ALGORITHMS[self.algorithm].consensus.decentralised:
             raise InputError(
-                "paper_noise makes noise of an epsilon for every round; it goes with epsilon and delta only."
+                f"topology {self.topology!r}: algorithm {self.algorithm!r} has a server that talks to all agents. "
+                f"Algorithms on graphs are {', '.join(n for n, a in ALGORITHMS.items() if a.consensus.decentralised)}."
             )
-        if self.evaluation_epsilon is not None and (not total or as_printed):
-            raise InputError("evaluation_epsilon is a part of a total budget; give one, as epsilon and delta.")
-        if not self.recipe().private:
-            for asked, value in (("epsilon", self.epsilon), ("noise multiplier", self.noise_multiplier or None)):
-                if value is None:
-                    continue
-                raise InputError(
-                    f"algorithm {self.algorithm!r} is not private, so {asked} {value:g} means nothing to it; "
-                    f"leave the budget out, or choose a private algorithm such as 'dp-admm'."
-                )
-            return Multiplier(0.0)
-        if self.noise_multiplier is not None:
-            if self.epsilon is not None:
-                raise InputError("give a noise multiplier or an epsilon, not both: each follows from the other.")
-            if self.delta is not None and not 0.0 <= self.delta < 1.0:
-                raise InputError(f"delta {self.delta:g}: must lie between 0 and 1, such as 1e-6.")
-            return Multiplier(self.noise_multiplier, self.delta or Multiplier.delta)
-        if self.epsilon is None:
+        if graphs.count(self.topology) != agents:
             raise InputError(
-                f"algorithm {self.algorithm!r} is private: give a total budget (epsilon, and delta unless the noise is "
-                f"pure), or a noise multiplier."
+                f"topology {self.topology!r} has {graphs.count(self.topology)} nodes, and there are {agents} agents: "
+                f"it must have one for each."
             )
-        budget = Budget(self.epsilon, self.delta or 0.0)
-        if self.evaluation_epsilon is not None:
-            if not 0.0 < self.evaluation_epsilon < self.epsilon:
-                share = self.evaluation_epsilon
-                raise InputError(f"evaluation_epsilon {share!r}: must be positive and below epsilon {self.epsilon:g}.")
-            budget = Budget(self.epsilon - self.evaluation_epsilon, budget.delta)
-        return PaperNoise(budget) if as_printed else TotalBudget((budget,))
+        return graphs.parse(self.topology)
 
     def plan(self, counts: IntArray, width: int, classes: int, records_per_person: int = 1) -> Plan:
         """Every number of the run, from this spec and public facts: records per agent, columns (with the intercept),
@@ -165,11 +160,12 @@ class RunSpec:
             norm_bound=self.row_bound,
             relation=Relation.parse(self.relation),
             rounds=self.rounds,
-            rho=Setting.rho if self.rho is None else self.rho,
+            rho=recipe.base_rho if self.rho is None else self.rho,
             radius=self.radius,
             unit_size=records_per_person,
             width=width,
             precision=self.precision,
+            graph=self.graph(counts.size),
         )
         plan = recipe.plan(setting, self.request())
         if self.evaluation_epsilon is None:
@@ -187,7 +183,7 @@ class DataSpec:
     data_dir: str | None = None  # where files of data sets that do not ship are
     target: str | None = None
     owner: str | None = None
-    agents: int = 100
+    agents: int | None = None  # None: as many as the topology has nodes, else 100
     split: str = "random"
     test: float | None = None  # a count, or a share below 1; None: 5,222 of Adult, a fifth of anything else
     scaling: str = "public"

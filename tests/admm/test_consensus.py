@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.admm.algorithm import absorb, answer, begin, combine, opening
 from dpadmm.admm.consensus import CONSENSUS, Descent, PenalisedStar, Server, Star
 from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.perturbations.batches import UniformCost
+from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.penalties import L1, L2
@@ -107,7 +107,7 @@ def test_agents_do_not_see_the_penalty_that_is_the_server_s(simulated, terms, dr
 def test_star_terms(simulated, terms):
     setting = terms(Problem(), simulated(), rho=0.7)
     dual, common = np.random.default_rng(0).standard_normal((2, 4, 3))
-    tilt, kappa, centre = Star().terms(setting.rho, dual, common)
+    tilt, kappa, centre = Star().terms(setting, setting.rho, dual, common, common)
     np.testing.assert_array_equal(tilt, -dual)
     np.testing.assert_array_equal(kappa, np.full((4, 1), 0.7))
     np.testing.assert_array_equal(centre, common)
@@ -130,7 +130,8 @@ def test_descent_step(penalty, terms):
 
 def test_descent_keeps_no_dual_and_releases_gradients(terms):
     dual, released, common = np.random.default_rng(0).standard_normal((3, 2, 3))
-    assert Descent().dual(0.1, dual, released, common) is dual
+    setting = terms(Problem(), [3, 4])
+    assert Descent().dual(setting, 0.1, dual, released, common) is dual
     assert not Descent.releases_models
     assert Star.releases_models
 

@@ -10,11 +10,11 @@ from scipy import stats
 from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.perturbations import PERTURBATIONS, Gradient, Objective, Output, Unperturbed
 from dpadmm.admm.setting import ROUNDING
-from dpadmm.admm.solvers import Exact, GradientAnswer, Linearised, Sgd
+from dpadmm.admm.solvers import Exact, GradientAnswer, Linearised, Recycled, Sgd
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import GaussianDpEvent, NonPrivateDpEvent, PureDpEvent
+from dpadmm.privacy.events import GaussianDpEvent, NoOpDpEvent, NonPrivateDpEvent, PureDpEvent
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.penalties import L1, L2
@@ -157,9 +157,10 @@ def test_additive_events_name_the_multiplier(kind, terms):
 @pytest.mark.parametrize("name", PERTURBATIONS)
 def test_without_noise_the_event_says_non_private(name, terms):
     perturbation = PERTURBATIONS[name]()
-    solver = {"gradient": Linearised(), "sampled-gradient": Sgd()}.get(name, Exact())
+    solver = {"gradient": Linearised(), "sampled-gradient": Sgd(), "free": Recycled()}.get(name, Exact())
     noise = perturbation.calibrate(terms(L2_PROBLEM, [5, 6]), solver, Multiplier(0.0))
-    assert noise.events == (NonPrivateDpEvent(),) * 2
+    nothing = NoOpDpEvent() if name == "free" else NonPrivateDpEvent()  # where there is nothing to hide
+    assert noise.events == (nothing,) * 2
     assert perturbation.private == (name != "none")
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from dpadmm.admm.algorithm import absorb, answer, begin, combine, opening
 from dpadmm.admm.consensus import PenalisedStar, Server
 from dpadmm.admm.noise import Level, Multiplier
+from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.schedules import Averaged, Fixed, Stable
 from dpadmm.admm.solvers import GradientSteps, Sgd, Svrg

@@ -35,6 +35,8 @@ def experiment() -> Callable[..., Experiment]:
         terms: dict[str, Any] = {"source": "tiny", "agents": 5, "rounds": 12, "strength": 1e-3, "test": 0.25, "seed": 7}
         if ALGORITHMS.get(algorithm, ALGORITHMS["dp-admm"]).private and "noise_multiplier" not in changes:
             terms |= {"epsilon": 2.0, "delta": 1e-5}
+        if algorithm in ALGORITHMS and ALGORITHMS[algorithm].consensus.decentralised:
+            terms["topology"] = "erdos-renyi:5:0.5"
         if algorithm in POISSON:
             terms["relation"] = "zero-out"
         return Experiment().changed(algorithm=algorithm, **(terms | changes))

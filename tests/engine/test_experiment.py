@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.admm.algorithm import begin
+from dpadmm.admm.rounds import begin
 from dpadmm.agent import Agent
 from dpadmm.engine import experiment as module
 from dpadmm.engine.experiment import train

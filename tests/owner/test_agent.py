@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.admm.algorithm import absorb, answer, begin, combine, opening
+from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
 from dpadmm.agent import Agent
 from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.policy import Policy

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.algorithm import Algorithm, Plan
+from dpadmm.admm.graphs import parse
 from dpadmm.admm.setting import Setting
 from dpadmm.datasets import simulate
 from dpadmm.engine.loop import Cohort, State, rounds, start
@@ -61,6 +62,7 @@ def terms(relations: Callable[[Algorithm], tuple[Relation, ...]]) -> Callable[..
             norm_bound=1.0,
             relation=Relation.REPLACE if recipe is None else relations(recipe)[0],
             rounds=5,
+            graph=parse(f"complete:{shards.agents}") if shards.agents > 1 else None,
         )
         return replace(setting, **changes)
 

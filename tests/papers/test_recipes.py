@@ -7,9 +7,10 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from dpadmm.admm.algorithm import absorb, answer, begin, combine, opening
 from dpadmm.admm.noise import Multiplier, TotalBudget
+from dpadmm.admm.perturbations import Objective
 from dpadmm.admm.perturbations.batches import UniformCost
+from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
 from dpadmm.admm.solvers import GradientSteps
 from dpadmm.engine.reference import optimum
 from dpadmm.errors import InputError
@@ -78,7 +79,8 @@ def accepts(recipe, setting):
 
 def may_refuse(recipe, loss):
     """Objective perturbation has lemmas for few problems; variance reduction is for losses without kinks."""
-    return recipe.name == "dvp" or (recipe.name in WITH_ANCHOR and loss.curvature_bound(1.0) is None)
+    by_objective = any(isinstance(phase.perturbation, Objective) for phase in recipe.phases)
+    return by_objective or (recipe.name in WITH_ANCHOR and loss.curvature_bound(1.0) is None)
 
 
 def test_the_registry_names_its_recipes_and_their_twins():
@@ -93,7 +95,10 @@ def test_the_registry_names_its_recipes_and_their_twins():
             assert twin.consensus == recipe.consensus
             assert [type(p.solver) for p in twin.phases] == [type(p.solver) for p in recipe.phases]
     stochastic = {"ps-admm", "ps-admm-anchor", "ps-admm-sgd", "ps-admm-full", "ps-admm-paper"}
-    assert set(PRIVATE) == {"pvp", "dvp", "dp-admm", "dpsgd", "obj-g", "obj-l", "out-g", "out-l", *stochastic}
+    on_graphs = {"pvp-graph", "dvp-graph", "m-admm-penalty", "private-r-admm", "private-mr-admm"}
+    around_a_server = {"pvp", "dvp", "dp-admm", "dpsgd", "obj-g", "obj-l", "out-g", "out-l"}
+    assert set(PRIVATE) == around_a_server | stochastic | on_graphs
+    assert on_graphs < {name for name, recipe in ALGORITHMS.items() if recipe.consensus.decentralised}
     assert set(SAMPLED) == {*stochastic - {"ps-admm-full"}, "scas-admm", "sgd-admm", "scas-admm-paper"}
     assert [name for name, recipe in ALGORITHMS.items() if recipe.as_printed] == ["ps-admm-paper"]
 
@@ -181,15 +186,15 @@ def test_a_batch_of_n_is_n_batches_of_one_bit_for_bit(recipe, loss, simulated, t
         return lambda purpose, count: Seeded(1).words(runs, np.asarray(agents), round, purpose, count)
 
     for k in range(1, 6):
-        common = server.common
-        release, state = answer(plan, state, shards, np.repeat(common, 4, axis=0), k, words(k, range(4)))
+        common = np.repeat(server.common, 4 // len(server.common), axis=0)  # on a graph all hear something else
+        release, state = answer(plan, state, shards, common, k, words(k, range(4)))
         server = combine(plan, server, release.value[None], k)
-        after = server.common
-        state = absorb(plan, state, np.repeat(after, 4, axis=0), k)
+        after = np.repeat(server.common, 4 // len(server.common), axis=0)
+        state = absorb(plan, state, after, k)
         for i in range(4):
             mine = plan.take([i])
-            single, alone[i] = answer(mine, alone[i], shards.take([i]), common, k, words(k, [i]))
-            alone[i] = absorb(mine, alone[i], after, k)
+            single, alone[i] = answer(mine, alone[i], shards.take([i]), common[[i]], k, words(k, [i]))
+            alone[i] = absorb(mine, alone[i], after[[i]], k)
             np.testing.assert_array_equal(single.value[0], release.value[i])
             np.testing.assert_array_equal(alone[i].dual[0], state.dual[i])
             assert single.events == (release.events[i],)
@@ -296,8 +301,8 @@ def test_each_agent_may_have_its_own_budget(recipe, simulated, terms):
     assert multipliers[0] > multipliers[1] > multipliers[2] > 0
     accounts = plan.accounts(5)
     for agent, budget in enumerate(budgets):
-        alone = recipe.plan(terms(PROBLEM, shards.take([agent]), recipe), TotalBudget((budget,)))
-        assert alone.noise[0].mechanism.noise_multiplier[0] == multipliers[agent]
+        alone = recipe.plan(terms(PROBLEM, shards, recipe), TotalBudget((budget,)))
+        assert alone.noise[0].mechanism.noise_multiplier[agent] == multipliers[agent]
         spent = accounts.guarantee(agent, budget.delta).epsilon
         assert 0.999 * budget.epsilon < spent <= budget.epsilon
     assert accounts.worst(1e-5).epsilon == accounts.guarantee(2, 1e-5).epsilon

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.admm.algorithm import AgentState, absorb, answer, begin, combine, opening
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.rho import ConstantRho, GrowingRho
+from dpadmm.admm.rounds import AgentState, absorb, answer, begin, combine, opening
 from dpadmm.admm.schedules import Fixed, Free53, Theorem53, Theorem54, Theorem55
 from dpadmm.admm.solvers.base import Memory
 from dpadmm.engine.reference import optimum

@@ -4,8 +4,7 @@ An `Algorithm` is a frozen value: parts put together. With the public terms of a
 to a `Plan`, in which every number is fixed before round one. An agent computes the same plan by itself; nothing in a
 round's message tells it how much noise to add.
 
-One round: the agent takes in what was broadcast (`dual`), forms its subproblem (`terms`), solves and perturbs it
-(`release`); the server combines the releases. `answer` is the agent's half, `combine` the server's.
+What a plan does round by round is in `rounds`.
 """
 
 from __future__ import annotations
@@ -16,20 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.admm.consensus import Consensus, Server
-from dpadmm.admm.noise import Level, Noise, Request, TotalBudget, step_epsilon
-from dpadmm.admm.perturbations.base import Perturbation, Release, Task, Words
-from dpadmm.admm.rho import ConstantRho, RhoSchedule
+from dpadmm.admm.consensus import Consensus
+from dpadmm.admm.noise import Density, Level, Noise, Request, TotalBudget, step_epsilon
+from dpadmm.admm.perturbations.base import Perturbation
+from dpadmm.admm.rho import ConstantRho, Penalty, RhoSchedule
 from dpadmm.admm.schedules import Fixed, Schedule
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Memory, Solver
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Solver
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import Accounts, best
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import DpEvent
 from dpadmm.privacy.mechanisms import Mechanism
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import FloatArray
 
 LARGEST = 1e15  # of a step or a penalty; its inverse is the smallest
 
@@ -54,6 +52,8 @@ class Algorithm:
     phases: tuple[Phase, ...]
     schedule: Schedule = field(default_factory=Fixed)  # solvers that take no step ignore it
     rho: RhoSchedule = field(default_factory=ConstantRho)
+    dual_rho: RhoSchedule | None = None  # of the dual step, where it is not that of the subproblem
+    base_rho: float = 0.1  # where no other is asked for
     weighting: str = "owners"  # whether all owners count alike, or all records
     as_printed: bool = False  # True where the noise is a paper's own formula, and the budget asked for its claim
     twin: str | None = None  # the recipe this one becomes without noise
@@ -66,6 +66,18 @@ class Algorithm:
         """Which phase round k = 1.. is in."""
         return (round - 1) % len(self.phases)
 
+    def cycle(self, round: int) -> int:
+        """How many times its phase has come with round k = 1..; round 0 is before all of them."""
+        return (round - 1) // len(self.phases) + 1
+
+    def times(self, phase: int, rounds: int) -> int:
+        """How often a phase comes in that many rounds."""
+        return (rounds - phase + len(self.phases) - 1) // len(self.phases) if rounds > phase else 0
+
+    def recycles(self, round: int) -> bool:
+        """Whether a round is made of what was released before it."""
+        return not self.phases[self.phase(round)].solver.reads_records
+
     def local(self, setting: Setting) -> Setting:
         """The terms as agents see them: without the penalty, where the server applies it."""
         return setting.without_penalty() if self.consensus.penalises else setting
@@ -76,38 +88,37 @@ class Algorithm:
         if self.private and not np.isfinite(setting.gradient_sensitivity()).all():
             raise InputError(f"loss {setting.problem.loss.name!r} without a bound on its slope has no sensitivity.")
         setting.problem.domain.check(setting.dimension)
+        self.consensus.check(setting)
+        for rule in (self.rho, self.dual_rho or self.rho):
+            rule.check(setting, shared=not self.consensus.decentralised)
         for phase in self.phases:
             phase.solver.check(setting)
             phase.perturbation.check(setting, phase.solver)
-            if not (phase.perturbation.any_rho or isinstance(self.rho, ConstantRho)):
+            if self.rho.follows_noise and not phase.perturbation.any_rho:
                 raise InputError(
-                    f"perturbation {phase.perturbation.name!r} has a lemma for a constant rho only, not for "
-                    f"{self.rho.name!r}."
+                    f"perturbation {phase.perturbation.name!r} needs a rho that is known before its noise, and "
+                    f"{self.rho.name!r} follows it; use 'constant' or 'geometric'."
                 )
         self.schedule.check(setting)
 
     def tuned(self, **changes: Any) -> Algorithm:
         """The same recipe with another schedule or rho, or with fields of its solver or perturbation set (mechanism,
         updates, tolerance, extra_curvature); an `InputError` where no part of the recipe has such a field."""
-        recipe = self
-        for name, value in changes.items():
-            if name in ("schedule", "rho", "weighting"):
-                recipe = replace(recipe, **{name: value})
-                continue
-            if not any(_has(p.solver, name) or _has(p.perturbation, name) for p in recipe.phases):
+        own = {name: changes.pop(name) for name in ("schedule", "rho", "dual_rho", "weighting") if name in changes}
+        for name in changes:
+            if not any(_has(p.solver, name) or _has(p.perturbation, name) for p in self.phases):
                 raise InputError(f"algorithm {self.name!r} has no {name.replace('_', ' ')} to set.")
-            phases = tuple(
-                replace(p, solver=_with(p.solver, name, value), perturbation=_with(p.perturbation, name, value))
-                for p in recipe.phases
-            )
-            recipe = replace(recipe, phases=phases)
-        return recipe
+        phases = tuple(
+            replace(p, solver=_with(p.solver, changes), perturbation=_with(p.perturbation, changes))
+            for p in self.phases
+        )
+        return replace(self, phases=phases, **own)
 
     def plan(self, setting: Setting, request: Request) -> Plan:
         """Fixes every number of the run."""
         self.check(setting)
         local, first = self.local(setting), self.phases[0]
-        noise = tuple(phase.perturbation.calibrate(local, phase.solver, request) for phase in self.phases)
+        noise = tuple(self._noise(local, index, request) for index in range(len(self.phases)))
         level = Level(
             sigma=first.perturbation.gradient_noise(local, noise[0]),
             epsilon=step_epsilon(noise[0].mechanism, request.delta),
@@ -123,12 +134,30 @@ class Algorithm:
         return plan
 
 
+    def _noise(self, setting: Setting, index: int, request: Request) -> Noise:
+        """What a phase draws, each time it comes."""
+        solver, perturbation = self.phases[index].solver, self.phases[index].perturbation
+        if isinstance(request, Density) and solver.reads_records and not perturbation.takes_alpha:
+            raise InputError(f"algorithm {self.name!r} has no noise of density exp(-alpha |.|); give a budget.")
+        times = max(1, self.times(index, setting.rounds))
+        setting = replace(setting, rounds=times)
+        if perturbation.any_rho:
+            return perturbation.calibrate(setting, solver, request)
+        silent = Level(np.zeros(setting.agents), np.inf)
+        rhos = [self.rho.value(setting, silent, time) for time in range(1, times + 1)]
+        kappas = np.array([self.consensus.kappa(setting, rho) for rho in rhos])
+        same = (kappas == kappas[0]).all()
+        return perturbation.calibrate(setting, solver, request, kappas[:1] if same else kappas)
+
+
 def _has(part: Any, name: str) -> bool:
     return any(entry.name == name and entry.init for entry in fields(part))
 
 
-def _with(part: Any, name: str, value: Any) -> Any:
-    return replace(part, **{name: value}) if _has(part, name) else part
+def _with(part: Any, changes: Mapping[str, Any]) -> Any:
+    """All at once: what a part allows may depend on several fields together."""
+    own = {name: value for name, value in changes.items() if _has(part, name)}
+    return replace(part, **own) if own else part
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,23 +179,49 @@ class Plan:
         """The step of each agent in a round; (n,)."""
         return self.algorithm.schedule.eta(self.local, self.level, round)
 
-    def rho(self, round: int) -> float:
-        """ADMM's penalty in a round, the same for all agents."""
-        return self.algorithm.rho.value(self.setting, self.level, round)
+    def rho(self, round: int) -> Penalty:
+        """ADMM's penalty in a round: one for all agents, or on a graph one for each."""
+        return self.algorithm.rho.value(self.setting, self.level, self.algorithm.cycle(round))
+
+    def dual_rho(self, round: int) -> Penalty:
+        """The penalty that the dual step of a round takes."""
+        rule = self.algorithm.dual_rho or self.algorithm.rho
+        return rule.value(self.setting, self.level, self.algorithm.cycle(round))
+
+    def noise_in(self, round: int) -> Noise:
+        """What is drawn in a round."""
+        return self.noise[self.algorithm.phase(round)].at(self.algorithm.cycle(round))
 
     def events(self, round: int) -> tuple[DpEvent, ...]:
         """What a round costs each agent."""
-        return self.noise[self.algorithm.phase(round)].events
+        return self.noise_in(round).events
 
     def accounts(self, rounds: int | None = None) -> Accounts:
         """What the agents have spent after this many rounds; None means all of it, with the evaluation."""
         accounts = Accounts(self.setting.agents, self.setting.relation)
-        done, cycle = self.setting.rounds if rounds is None else rounds, len(self.algorithm.phases)
-        for phase in range(min(cycle, done)):
-            accounts.spend(self.events(phase + 1), (done - phase + cycle - 1) // cycle)
+        done = self.setting.rounds if rounds is None else rounds
+        for phase, noise in enumerate(self.noise):
+            times = self.algorithm.times(phase, done)
+            if times and not noise.course:
+                accounts.spend(noise.events, times)
+            for each in noise.course[:times]:
+                accounts.spend(each.events)
         if rounds is None and self.evaluation is not None:
             accounts.spend(self.evaluation.events())
         return accounts
+
+    def printed(self) -> FloatArray | None:
+        """003's bound P(t) on the cost of the first t rounds, of the worst agent; None where its theorem is silent."""
+        total, course = np.zeros(self.setting.agents), []
+        for round in range(1, self.setting.rounds + 1):
+            phase = self.algorithm.phases[self.algorithm.phase(round)]
+            kappa = self.algorithm.consensus.kappa(self.local, self.rho(round))
+            said = phase.perturbation.printed(self.local, self.noise_in(round), kappa)
+            if said is None or np.isnan(said).any():
+                return None
+            total = total + said
+            course.append(total.max())
+        return np.array(course)
 
     def tallies(self) -> list[dict[DpEvent, int]]:
         """The cost of the whole run for each agent, as events and how often."""
@@ -176,7 +231,7 @@ class Plan:
     def check_numbers(self) -> None:
         """Steps and penalties divide and multiply whatever is released: absurd ones are refused before round one."""
         for round in (1, self.setting.rounds):
-            for name, values in (("step", self.eta(round)), ("rho", np.array([self.rho(round)]))):
+            for name, values in (("step", self.eta(round)), ("rho", np.atleast_1d(self.rho(round)))):
                 fits = (values >= 1.0 / LARGEST) & (values <= LARGEST)
                 if not fits.all():
                     raise InputError(
@@ -184,7 +239,8 @@ class Plan:
                         f"{LARGEST:g}; change the schedule, the set or the noise."
                     )
             solver = self.algorithm.phases[self.algorithm.phase(round)].solver
-            solver.check_step(self.local, self.rho(round), self.eta(round))
+            kappa = self.algorithm.consensus.kappa(self.local, self.rho(round))
+            solver.check_step(self.local, kappa, self.eta(round))
 
     def check_budget(self, budgets: Sequence[Budget]) -> None:
         """The last word is the accountant's: whatever was calibrated, no agent's whole run may exceed its budget."""
@@ -207,78 +263,3 @@ class Plan:
             level=self.level.take(agents),
             evaluation=None if self.evaluation is None else self.evaluation.take(agents),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class AgentState:
-    """What a batch of agents carries from round to round.
-
-    `released` and `dual` are functions of what was released and broadcast; `memory` belongs to the solver and may be
-    private.
-    """
-
-    released: FloatArray
-    dual: FloatArray
-    memory: Memory
-
-    def to_arrays(self) -> dict[str, FloatArray]:
-        """As named arrays, for a ledger or a checkpoint; the private ones are marked by their names."""
-        private = {f"private.{name}": values for name, values in self.memory.private.items()}
-        return {"released": self.released, "dual": self.dual, "point": self.memory.point, **private}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, FloatArray]) -> AgentState:
-        private = {name.removeprefix("private."): a for name, a in arrays.items() if name.startswith("private.")}
-        return cls(arrays["released"], arrays["dual"], Memory(arrays["point"], private))
-
-
-def begin(plan: Plan) -> AgentState:
-    """Zeros, as the papers' proofs require, or the nearest point of a set without zero; nothing depends on data."""
-    zeros = np.zeros((plan.setting.agents, plan.setting.dimension))
-    first = plan.setting.problem.domain.project(zeros)
-    return AgentState(released=first, dual=zeros, memory=plan.algorithm.phases[0].solver.start(first))
-
-
-def opening(plan: Plan, runs: int) -> Server:
-    """The server before round one, for the plan of all agents: it broadcasts the mean of where they begin."""
-    mean = begin(plan).released.mean(axis=0)
-    return Server(np.tile(mean, (runs, 1)), np.zeros((runs, mean.size)))
-
-
-def absorb(plan: Plan, state: AgentState, common: FloatArray, round: int, missed: bool = False) -> AgentState:
-    """Takes in what the releases of round `round` were combined to; `common` has one row per agent.
-
-    `missed` says that the agent does not answer that broadcast, so that its last release stands for it.
-    """
-    consensus, moving = plan.algorithm.consensus, round + 1 if plan.algorithm.consensus.server_first else round
-    skips = not missed if consensus.server_first else round == 0
-    if skips or not plan.algorithm.phases[plan.algorithm.phase(moving)].moves_dual:
-        return state
-    return replace(state, dual=consensus.dual(plan.rho(moving), state.dual, state.released, common))
-
-
-def answer(
-    plan: Plan, state: AgentState, shards: Shards, common: FloatArray, round: int, words: Words
-) -> tuple[Release, AgentState]:
-    """The agents' half of a round: the only code that leads from records to releases.
-
-    `state` has absorbed the previous round; `common` is what was broadcast then, one row per agent.
-    """
-    setting, index, consensus = plan.local, plan.algorithm.phase(round), plan.algorithm.consensus
-    phase, rho = plan.algorithm.phases[index], plan.rho(round)
-    tilt, kappa, centre = consensus.terms(rho, state.dual, common)
-    subproblem = Subproblem(setting.problem, shards, setting.weights, tilt, kappa, centre)
-    eta = plan.eta(round)[:, None]
-    task = Task(setting, plan.noise[index], phase.solver, subproblem, state.memory, eta, words)
-    release, memory = phase.perturbation.release(task)
-    dual = state.dual
-    if consensus.server_first and phase.moves_dual:
-        dual = consensus.dual(rho, dual, release.value, common)
-    return release, AgentState(released=release.value, dual=dual, memory=memory)
-
-
-def combine(plan: Plan, server: Server, releases: FloatArray, round: int) -> Server:
-    """The server's half, from releases (runs, agents, D)."""
-    return plan.algorithm.consensus.combine(
-        plan.setting, server, releases, eta=plan.eta(round), rho=plan.rho(round), next_rho=plan.rho(round + 1)
-    )

@@ -43,6 +43,23 @@ class PaperNoise:
 
 
 @dataclass(frozen=True)
+class Density:
+    """003's request: noise of density exp(-alpha |.|), alpha for all agents alike or for each; the total follows."""
+
+    alphas: tuple[float, ...]
+    delta: float = 1e-6  # as in a multiplier
+
+    def __post_init__(self) -> None:
+        if not all(0.0 < alpha < np.inf for alpha in self.alphas):
+            raise InputError(f"alpha {min(self.alphas)!r}: must be a positive number.")
+
+    def of_each(self, agents: int) -> FloatArray:
+        if len(self.alphas) not in (1, agents):
+            raise InputError(f"{len(self.alphas)} alphas for {agents} agents: give one, or one for each.")
+        return np.broadcast_to(np.asarray(self.alphas, dtype=np.float64), (agents,))
+
+
+@dataclass(frozen=True)
 class Multiplier:
     """Noise in units of the sensitivity; 0 makes a private recipe its own twin, and the account says non-private."""
 
@@ -54,7 +71,7 @@ class Multiplier:
             raise InputError(f"noise multiplier {self.value!r}: must be zero or a positive number.")
 
 
-Request = TotalBudget | PaperNoise | Multiplier
+Request = TotalBudget | PaperNoise | Density | Multiplier
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +107,18 @@ class Noise:
     output: Mechanism | None = None  # objective perturbation's cover for an inexact minimiser
     curvature: FloatArray | None = None  # objective perturbation's extra quadratic term
     anchor: Mechanism | None = None  # of the whole gradient that mini-batches correct, where it has noise of its own
+    course: tuple[Noise, ...] = ()  # one for each time the phase comes, where they differ; all else is of the first
+
+    def at(self, time: int) -> Noise:
+        """What is drawn when the phase comes for the k-th time, k = 1, 2, ..."""
+        return self.course[time - 1] if self.course else self
 
     def on_lattice(self) -> Noise:
         """For real releases: what is added to a released value lies on one lattice with it."""
         output = None if self.output is None else self.output.on_lattice()
         anchor = None if self.anchor is None else self.anchor.on_lattice()
-        return replace(self, mechanism=self.mechanism.on_lattice(), output=output, anchor=anchor)
+        course = tuple(noise.on_lattice() for noise in self.course)
+        return replace(self, mechanism=self.mechanism.on_lattice(), output=output, anchor=anchor, course=course)
 
     def take(self, agents: Any) -> Noise:
         """The rows of these agents."""
@@ -106,4 +129,5 @@ class Noise:
             output=None if self.output is None else self.output.take(agents),
             curvature=None if self.curvature is None else self.curvature[agents],
             anchor=None if self.anchor is None else self.anchor.take(agents),
+            course=tuple(noise.take(agents) for noise in self.course),
         )

@@ -1,4 +1,8 @@
-"""ADMM's penalty rho^k, round by round. All agents and the server use the same, so it follows from public facts."""
+"""ADMM's penalty, round by round, from public facts.
+
+Around a server all agents use the same rho^k. On a graph every node may have its own theta_i(k). In a recipe with
+several phases k counts the cycles, so that all phases of one use the same penalty.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,10 @@ import numpy as np
 from dpadmm.admm.noise import Level
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
+from dpadmm.problems.shards import FloatArray
+
+Penalty = float | FloatArray
+"""One number for all agents, or one for each (n,)."""
 
 
 class RhoSchedule(ABC):
@@ -18,21 +26,85 @@ class RhoSchedule(ABC):
 
     name: ClassVar[str]
     about: ClassVar[str]
+    scales_rho: ClassVar[bool] = False  # whether it starts from the rho of the run
+    follows_noise: ClassVar[bool] = False  # whether it cannot be known before the noise is
+
+    def check(self, setting: Setting, shared: bool) -> None:
+        """Raises an `InputError` where the rule does not fit the agents; `shared` says that all must use the same."""
 
     @abstractmethod
-    def value(self, setting: Setting, level: Level, round: int) -> float:
-        """rho of a round."""
+    def value(self, setting: Setting, level: Level, round: int) -> Penalty:
+        """The penalty of a round, or of a cycle."""
 
 
 @dataclass(frozen=True)
 class ConstantRho(RhoSchedule):
-    """The rho of the run, in all rounds."""
+    """The rho of the run, or this one, in all rounds."""
+
+    fixed: float | None = None
 
     name = "constant"
     about = "the same rho in all rounds"
+    scales_rho = True
 
-    def value(self, setting: Setting, level: Level, round: int) -> float:
-        return setting.rho
+    def __post_init__(self) -> None:
+        if self.fixed is not None and not 0.0 < self.fixed < np.inf:
+            raise InputError(f"rho {self.fixed!r}: must be a positive number.")
+
+    def value(self, setting: Setting, level: Level, round: int) -> Penalty:
+        return setting.rho if self.fixed is None else self.fixed
+
+
+@dataclass(frozen=True)
+class GeometricRho(RhoSchedule):
+    """rho * scale_i * growth_i^k, at most rho * bound: the penalties of M-ADMM and MR-ADMM (003).
+
+    Steps get shorter as rounds pass, which keeps noise from carrying the iterates away. Growth and scale are one number
+    for all nodes, or one for each.
+    """
+
+    growth: float | tuple[float, ...] = 1.04
+    scale: float | tuple[float, ...] = 1.0
+    bound: float = 1e6
+
+    name = "geometric"
+    about = "rho * scale * growth^round, at most rho * bound (default 1.04, 1, 1e6); lists give every node its own"
+    scales_rho = True
+
+    def __post_init__(self) -> None:
+        growths, scales = np.atleast_1d(self.growth), np.atleast_1d(self.scale)
+        fits = (growths >= 1.0).all() and (growths <= 2.0).all() and (scales > 0.0).all()
+        if not (fits and np.isfinite(scales).all() and scales.max() <= self.bound < np.inf):
+            raise InputError(
+                f"rho schedule 'geometric': growth {self.growth!r} must lie between 1 and 2 (penalties must not fall), "
+                f"scale {self.scale!r} be positive and at most the bound {self.bound!r}, as in 'geometric:1.04:1:100'."
+            )
+
+    def check(self, setting: Setting, shared: bool) -> None:
+        for name, values in (("growth", self.growth), ("scale", self.scale)):
+            if not isinstance(values, tuple):
+                continue
+            if shared:
+                raise InputError(
+                    f"rho schedule 'geometric': a {name} for every node is for graphs; around a server all agents use "
+                    f"one penalty."
+                )
+            if len(values) <= setting.members.max(initial=0):
+                raise InputError(
+                    f"rho schedule 'geometric': {len(values)} numbers for {name}, and {setting.agents} nodes: give "
+                    f"one, or one for each."
+                )
+
+    def value(self, setting: Setting, level: Level, round: int) -> Penalty:
+        growth, scale = (self._of_each(values, setting) for values in (self.growth, self.scale))
+        # Beyond the bound the power may overflow, and need not be computed.
+        exponent = np.minimum(float(round), np.log(self.bound / scale) / np.log(np.maximum(growth, 1.0 + 1e-12)) + 1.0)
+        value = setting.rho * np.minimum(scale * growth**exponent, self.bound)
+        return value if np.ndim(value) else float(value)
+
+    @staticmethod
+    def _of_each(values: float | tuple[float, ...], setting: Setting) -> Penalty:
+        return np.asarray(values, dtype=np.float64)[setting.members] if isinstance(values, tuple) else values
 
 
 @dataclass(frozen=True)
@@ -47,6 +119,7 @@ class GrowingRho(RhoSchedule):
     noise_part: float = 5.0
     period: float = 10_000.0
 
+    follows_noise = True
     name = "growing"
     about = "base * 1.2^floor(round / period) + noise_part / (epsilon of a step) (default 2, 5, 10,000)"
 
@@ -57,7 +130,7 @@ class GrowingRho(RhoSchedule):
                 f"at least 1) and the noise part {self.noise_part!r} not negative, as in 'growing:2:5:10000'."
             )
 
-    def value(self, setting: Setting, level: Level, round: int) -> float:
+    def value(self, setting: Setting, level: Level, round: int) -> Penalty:
         grown = 1.2 ** min(np.floor(round / self.period), 500.0)
         return float(min(1e9, self.base * grown + self.noise_part / level.epsilon))
 
@@ -73,6 +146,7 @@ class BalancedRho(RhoSchedule):
 
     scale: float = 1.0
 
+    follows_noise = True  # it asks for slope and diameter, which are settled with the noise
     name = "balanced"
     about = "scale * 2 * (longest gradient) / (diameter of the set): what balances Ryu & Kim's bounds (default scale 1)"
 
@@ -80,10 +154,12 @@ class BalancedRho(RhoSchedule):
         if not 0 < self.scale < np.inf:
             raise InputError(f"rho schedule 'balanced': scale {self.scale!r} must be a positive number.")
 
-    def value(self, setting: Setting, level: Level, round: int) -> float:
+    def value(self, setting: Setting, level: Level, round: int) -> Penalty:
         diameter = level.diameter if np.isfinite(level.diameter) else 2.0 * setting.radius
         longest = self.scale * 2.0 * level.slope
         return min(1e9, longest / diameter) if diameter > 0.0 else 1e9
 
 
-RHO_SCHEDULES: dict[str, type[RhoSchedule]] = {rule.name: rule for rule in (ConstantRho, GrowingRho, BalancedRho)}
+RHO_SCHEDULES: dict[str, type[RhoSchedule]] = {
+    rule.name: rule for rule in (ConstantRho, GeometricRho, GrowingRho, BalancedRho)
+}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.admm.graphs import Graph
 from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.penalties import NoPenalty
@@ -28,13 +29,17 @@ class Setting:
     norm_bound: float
     relation: Relation
     rounds: int
-    rho: float = 0.1  # the star's penalty
+    rho: float = 0.1  # ADMM's penalty, or what its schedule starts from
     radius: float = 100.0  # a public guess of |x*| (the papers' c_w); enters step sizes, never the privacy proof
     unit_size: int = 1  # records that are protected together: those of one person, at most
     width: int | None = None  # columns of a record; None: as many as coefficients
     precision: str = "float64"  # of the records and of sums over them
+    graph: Graph | None = None  # who talks to whom, where there is no server
+    members: IntArray = None  # type: ignore[assignment]  # positions among all agents; None: these are all of them
 
     def __post_init__(self) -> None:
+        if self.members is None:
+            object.__setattr__(self, "members", np.arange(self.counts.size))
         if self.rounds < 1:
             raise InputError(f"rounds {self.rounds}: at least one round is needed.")
         if self.precision not in PRECISIONS:
@@ -50,6 +55,12 @@ class Setting:
     @property
     def agents(self) -> int:
         return self.counts.size
+
+    @property
+    def degrees(self) -> FloatArray:
+        """How many neighbours each agent has on the graph."""
+        assert self.graph is not None
+        return self.graph.degrees[self.members].astype(np.float64)
 
     @property
     def weights(self) -> FloatArray:
@@ -89,4 +100,6 @@ class Setting:
 
     def take(self, agents: Any) -> Setting:
         """The same terms for these agents only."""
-        return replace(self, counts=self.counts[agents], problem=self.problem.take(agents))
+        return replace(
+            self, counts=self.counts[agents], problem=self.problem.take(agents), members=self.members[agents]
+        )

@@ -140,6 +140,15 @@ def consensus() -> list[Row]:
     ]
 
 
+def topologies() -> list[Row]:
+    from dpadmm.admm.graphs import TOPOLOGIES
+
+    return [
+        {"name": name, "about": kind.about, "written": kind.form, "example": kind.example}
+        for name, kind in TOPOLOGIES.items()
+    ]
+
+
 def schedules() -> list[Row]:
     from dpadmm.admm.schedules import SCHEDULES
 

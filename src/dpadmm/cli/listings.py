@@ -110,6 +110,8 @@ LISTINGS = (
     Listing("perturbations", "Where the noise enters.", catalogue.perturbations),
     Listing("mechanisms", "What noise is added.", catalogue.mechanisms),
     Listing("consensus", "How agents come to agree.", catalogue.consensus),
+    Listing("topologies", "Networks known by name, for decentralised runs.", catalogue.topologies,
+            "A graph of your own: JSON with its edges, or @FILE; see 'dpadmm graph show --help'."),
     Listing("schedules", "Step sizes.", catalogue.schedules, _COLON.format("fixed:0.5")),
     Listing("rho-schedules", "ADMM's penalty, round by round.", catalogue.rho_schedules,
             "Numbers go after colons, as in growing:2:5:10000."),

@@ -30,7 +30,7 @@ DataDir = Annotated[
 Target = Annotated[str | None, _option(_DATA, "--target", "Column of the file to predict.")]
 Owner = Annotated[str | None, _option(_DATA, "--owner", "Column of the file that names each record's owner.")]
 Agents = Annotated[
-    int | None, _option(_DATA, "--agents", "Agents to split the records over, where no column names owners.", "100")
+    int | None, _option(_DATA, "--agents", "Agents to split the records over, where no column names owners.", "100, or the graph's")
 ]
 Split = Annotated[
     str | None, _option(_DATA, "--split", "How: random, by-label, dirichlet or dirichlet:NUMBER.", "random")
@@ -89,8 +89,23 @@ Auto = Annotated[
     bool,
     _option(_ALGORITHM, "--auto", "Choose mini-batches and inner steps for the least noise at the budget."),
 ]
+Topology = Annotated[
+    str | None,
+    _option(
+        _ALGORITHM,
+        "--topology",
+        "Who talks to whom, for algorithms on graphs: from 'dpadmm topologies' (ring:20, erdos-renyi:20:0.3), or @FILE "
+        "with an edge list.",
+    ),
+]
+Damping = Annotated[
+    float | None, _option(_ALGORITHM, "--damping", "Shortens the recycled rounds of r-admm and its kin (their gamma).")
+]
+DualRho = Annotated[
+    float | None, _option(_ALGORITHM, "--dual-rho", "Penalty of the dual steps on a graph; default: the algorithm's.")
+]
 Rho = Annotated[
-    float | None, _option(_ALGORITHM, "--rho", "ADMM's penalty parameter; default: 0.1, or the algorithm's schedule.")
+    float | None, _option(_ALGORITHM, "--rho", "ADMM's penalty parameter; default: 0.1, 1/1750 on graphs, or a schedule's.")
 ]
 RhoSchedule = Annotated[
     str | None, _option(_ALGORITHM, "--rho-schedule", "From 'dpadmm rho-schedules' (e.g. growing:2:5:10000).")
@@ -120,6 +135,14 @@ EvaluationEpsilon = Annotated[
 ]
 Epsilon = Annotated[float | None, _option(_PRIVACY, "--epsilon", "Total budget of every agent for the whole run.")]
 Delta = Annotated[float | None, _option(_PRIVACY, "--delta", "The delta of that budget.")]
+Epsilons = Annotated[
+    str | None, _option(_PRIVACY, "--epsilons", "A budget for every agent instead, in their order: 1,2,0.5.")
+]
+Deltas = Annotated[str | None, _option(_PRIVACY, "--deltas", "The deltas of those budgets: 1e-5,1e-6,1e-5.")]
+Alpha = Annotated[
+    str | None,
+    _option(_PRIVACY, "--alpha", "Noise of density exp(-alpha |.|) in the objective: of all agents, or of each (1,2)."),
+]
 NeighbourRelation = Annotated[str | None, _option(_PRIVACY, "--relation", "replace or zero-out.", "replace")]
 PaperNoise = Annotated[
     bool | None,

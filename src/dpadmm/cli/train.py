@@ -25,6 +25,8 @@ def register(app: typer.Typer) -> None:
             "dpadmm train --data digits --loss softmax --algorithm obj-g --set box:0.5 --epsilon 8 --delta 1e-5",
             "dpadmm train --spec run/spec.toml --rounds 50",
             "dpadmm train --algorithm ps-admm-sgd --relation zero-out --auto --epsilon 1 --delta 1e-5",
+            "dpadmm train --topology erdos-renyi:20:0.3 --algorithm private-mr-admm --rounds 50 --epsilon 12",
+            "dpadmm train --topology ring:10 --algorithm private-r-admm --mechanism gaussian --epsilon 1 --delta 1e-5",
             "dpadmm train --out run --resume",
             "dpadmm train --epsilon 1 --delta 1e-5 --engine dask:tcp://10.0.0.1:8786",
         ),
@@ -57,7 +59,10 @@ def train(
     average: options.Average = None,
     reach: options.Reach = None,
     auto: options.Auto = False,
+    topology: options.Topology = None,
+    damping: options.Damping = None,
     rho: options.Rho = None,
+    dual_rho: options.DualRho = None,
     rho_schedule: options.RhoSchedule = None,
     radius: options.Radius = None,
     schedule: options.Schedule = None,
@@ -66,6 +71,9 @@ def train(
     unit_gain: options.UnitGain = None,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
+    epsilons: options.Epsilons = None,
+    deltas: options.Deltas = None,
+    alpha: options.Alpha = None,
     relation: options.NeighbourRelation = None,
     paper_noise: options.PaperNoise = None,
     noise_multiplier: options.NoiseMultiplier = None,
@@ -93,9 +101,10 @@ def train(
         scaling=scaling, task=task, loss=loss, penalty=penalty, strength=strength, set=_set(domain),
         norm_bound=norm_bound, intercept=intercept, weighting=weighting, precision=precision,
         algorithm=algorithm, rounds=rounds, updates=updates, batch=batch, sampling=sampling, average=average,
-        reach=reach, rho=rho, rho_schedule=rho_schedule, radius=radius, schedule=schedule, tolerance=tolerance,
+        reach=reach, topology=_topology(topology), damping=damping, rho=rho, dual_rho=dual_rho, rho_schedule=rho_schedule, radius=radius, schedule=schedule, tolerance=tolerance,
         extra_curvature=extra_curvature, unit_gain=unit_gain,
-        epsilon=epsilon, delta=delta, relation=relation, paper_noise=paper_noise, noise_multiplier=noise_multiplier,
+        epsilon=epsilon, delta=delta, epsilons=_numbers("--epsilons", epsilons),
+        deltas=_numbers("--deltas", deltas), alpha=_numbers("--alpha", alpha), relation=relation, paper_noise=paper_noise, noise_multiplier=noise_multiplier,
         mechanism=mechanism, evaluation_epsilon=evaluation_epsilon, seed=seed, repeats=repeats,
         measure_every=measure_every,
     )  # fmt: skip
@@ -112,6 +121,23 @@ def _set(given: str | None) -> str | None:
         return Path(given[1:]).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--set {given}: the file cannot be read: {error}.") from None
+
+
+def _topology(given: str | None) -> str | None:
+    """A topology's text, or that of the graph in the file it names."""
+    if given is None or not given.startswith("@"):
+        return given
+    from dpadmm.admm.graphs import read
+
+    return read(Path(given[1:]))
+
+
+def _numbers(flag: str, given: str | None) -> tuple[float, ...] | None:
+    """A list of numbers, separated by commas."""
+    try:
+        return None if given is None else tuple(float(part) for part in given.split(","))
+    except ValueError:
+        raise InputError(f"{flag} {given}: must be numbers, separated by commas, as in 1,2,0.5.") from None
 
 
 def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.admm.algorithm import AgentState, Plan
+from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release
+from dpadmm.admm.rounds import AgentState
 from dpadmm.agent import Agent
 from dpadmm.engine.loop import Cohort
 from dpadmm.engine.workforce import RUN, Reading

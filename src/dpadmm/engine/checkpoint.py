@@ -12,8 +12,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from dpadmm.admm.algorithm import AgentState
 from dpadmm.admm.consensus import Server
+from dpadmm.admm.rounds import AgentState
 from dpadmm.engine.history import History
 from dpadmm.engine.loop import State
 from dpadmm.errors import InputError
@@ -26,6 +26,7 @@ def save(path: Path, digest: str, state: State, history: History) -> None:
         "round": np.array(state.round),
         "common": state.server.common,
         "dual": state.server.dual,
+        "model": state.common,
         "mean_common": state.mean_common,
         "mean_local": state.mean_local,
         "mean_local_before": state.mean_local_before,
@@ -54,7 +55,7 @@ def load(path: Path, digest: str) -> tuple[State, History]:
     try:
         agents = AgentState.from_arrays(_below("agents.", arrays))
         means = (arrays["mean_common"], arrays["mean_local"], arrays["mean_local_before"])
-        state = State(int(arrays["round"]), Server(arrays["common"], arrays["dual"]), agents, *means)
+        state = State(int(arrays["round"]), Server(arrays["common"], arrays["dual"]), arrays["model"], agents, *means)
     except KeyError as error:
         raise InputError(f"checkpoint {str(path)!r} lacks {error}; start the run again.") from None
     return state, History.from_arrays(_below("history.", arrays))

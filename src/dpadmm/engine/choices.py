@@ -85,7 +85,7 @@ def _looked_at(run: RunSpec, counts: IntArray, width: int, classes: int) -> Choi
     second = setting.dimension * plan.level.sigma**2 + plan.level.spread**2
     noise = setting.radius * np.sqrt(second / steps)
     bend = np.zeros(setting.agents) if setting.smoothness is None else setting.smoothness
-    way = setting.radius**2 * (bend + plan.rho(1)) / (2.0 * steps)
+    way = setting.radius**2 * (bend + float(plan.rho(1))) / (2.0 * steps)
     worst = int(np.argmax(noise + way))
     share = setting.weights * counts * setting.problem.loss.gradient_bound(setting.norm_bound)
     return Choice(

@@ -12,12 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from distributed import CancelledError, Client, Future, KilledWorker
 
-from dpadmm.admm.algorithm import AgentState
 from dpadmm.admm.perturbations.base import Release
+from dpadmm.admm.rounds import AgentState
 from dpadmm.engine import batches
 from dpadmm.engine.loop import Cohort, State
 from dpadmm.engine.station import Parcel, Report, Station, at_work
@@ -47,7 +48,10 @@ class DaskWorkforce:
         self._states = [batches.state_of(state.agents, rows) for rows in self._rows]
 
     def answer(self, request: Request) -> Release:
-        reports = self._ask([request] * len(self._rows))
+        # On a graph every agent hears something else, one row each; otherwise there is one row per run, for all.
+        alone = self._cohort.plan.algorithm.consensus.decentralised
+        orders = [replace(request, inputs=request.inputs[rows]) for rows in self._rows] if alone else None
+        reports = self._ask(orders or [request] * len(self._rows))
         self._states = [report.state for report in reports if report.state is not None]
         if type(request.step) is int:
             self._round = request.step

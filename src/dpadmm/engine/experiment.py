@@ -93,7 +93,7 @@ def run_prepared(
                 state = reached
                 last = state.round == prepared.plan.setting.rounds
                 if last or state.round % measure_every == 0:
-                    history.add(state.round, observer.measure(state))
+                    history.add(state.round, observer.measure(state), observer.of_nodes(state))
                     if progress is not None:
                         progress(group[0], state.round, history)
                 if kept is not None and (last or state.round % checkpoint_every == 0):
@@ -144,6 +144,9 @@ def _result(prepared: Prepared, parts: list[tuple[State, History]], seconds: flo
 def _claimed(prepared: Prepared) -> float | None:
     """What the papers would say their per-round noise costs in all: their formula for Gaussian noise, else a sum."""
     run = prepared.experiment.run
+    if prepared.plan.algorithm.consensus.decentralised:
+        printed = prepared.plan.printed()
+        return None if printed is None else float(printed[-1])
     if not isinstance(run.request(), PaperNoise) or run.epsilon is None:
         return None
     if prepared.plan.algorithm.phases[0].solver.sampled:  # 002's formula speaks of the whole run

@@ -2,6 +2,7 @@
 
 spec.toml      what was run, every field that differs from the recipe's own
 history.csv    metrics by run and round
+nodes.csv      on a graph: how far each node is from the nodes' mean, by run and round
 model.json     coefficients with their names, and how to encode raw records
 result.json    the summary that the command line prints
 """
@@ -61,6 +62,8 @@ class Folder:
     def finish(self, result: Result) -> None:
         """Writes what a finished run leaves; result.json comes last and marks the run as finished."""
         result.history.write(self.path / "history.csv")
+        if result.history.nodes:
+            result.history.write_nodes(self.path / "nodes.csv")
         _write_json(self.path / "model.json", _model(result))
         _write_json(self.path / "result.json", result.summary())
         for kept in self.path.glob("checkpoint-*.npz"):

@@ -1,4 +1,4 @@
-"""What was measured, round by round: one number per metric, round and run."""
+"""What was measured, round by round: one number per metric, round and run, and on a graph per node as well."""
 
 from __future__ import annotations
 
@@ -13,17 +13,27 @@ import numpy as np
 from dpadmm.problems.shards import FloatArray
 
 
+_NODES = "nodes."
+
+
 @dataclass
 class History:
-    """Rows are rounds, columns are runs; `metrics[name]` is a list with one (runs,) array per measured round."""
+    """Rows are rounds, columns are runs; `metrics[name]` is a list with one (runs,) array per measured round.
+
+    `nodes[name]` is the same with one number for every node: (runs, nodes) arrays.
+    """
 
     rounds: list[int] = field(default_factory=list)
     metrics: dict[str, list[FloatArray]] = field(default_factory=dict)
+    nodes: dict[str, list[FloatArray]] = field(default_factory=dict)
 
-    def add(self, round: int, measured: Mapping[str, FloatArray]) -> None:
+    def add(
+        self, round: int, measured: Mapping[str, FloatArray], of_nodes: Mapping[str, FloatArray] | None = None
+    ) -> None:
         self.rounds.append(round)
-        for name, values in measured.items():
-            self.metrics.setdefault(name, []).append(np.asarray(values, dtype=np.float64))
+        for kept, found in ((self.metrics, measured), (self.nodes, of_nodes or {})):
+            for name, values in found.items():
+                kept.setdefault(name, []).append(np.asarray(values, dtype=np.float64))
 
     def __getitem__(self, name: str) -> FloatArray:
         """One metric as an array (rounds, runs)."""
@@ -39,10 +49,10 @@ class History:
     def beside(self, other: History) -> History:
         """This history with the runs of another one, over the same rounds."""
         merged = History(list(self.rounds))
-        for name in self.metrics:
-            merged.metrics[name] = [
-                np.concatenate(pair) for pair in zip(self.metrics[name], other.metrics[name], strict=True)
-            ]
+        both = ((merged.metrics, self.metrics, other.metrics), (merged.nodes, self.nodes, other.nodes))
+        for kept, mine, theirs in both:
+            for name in mine:
+                kept[name] = [np.concatenate(pair) for pair in zip(mine[name], theirs[name], strict=True)]
         return merged
 
     def write(self, path: Path) -> None:
@@ -55,10 +65,28 @@ class History:
                 for row, round in enumerate(self.rounds):
                     table.writerow([run, round, *(repr(float(self.metrics[name][row][run])) for name in names)])
 
+    def write_nodes(self, path: Path) -> None:
+        """As CSV: run, round, node, then a column per metric of nodes."""
+        names = list(self.nodes)
+        stacked = [np.stack(self.nodes[name], axis=1) for name in names]  # (runs, rounds, nodes)
+        with path.open("w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["run", "round", "node", *names])
+            for run, row, node in np.ndindex(stacked[0].shape):
+                values = (repr(float(values[run, row, node])) for values in stacked)
+                table.writerow([run, self.rounds[row], node, *values])
+
     def to_arrays(self) -> dict[str, Any]:
-        return {"rounds": np.array(self.rounds, dtype=np.int64), **{name: self[name] for name in self.metrics}}
+        nodes = {f"{_NODES}{name}": np.stack(values) for name, values in self.nodes.items()}
+        metrics = {name: self[name] for name in self.metrics}
+        return {"rounds": np.array(self.rounds, dtype=np.int64), **metrics, **nodes}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> History:
-        metrics = {name: list(values) for name, values in arrays.items() if name != "rounds"}
-        return cls([int(k) for k in arrays["rounds"]], metrics)
+        found = cls([int(k) for k in arrays["rounds"]])
+        for name, values in arrays.items():
+            if name.startswith(_NODES):
+                found.nodes[name.removeprefix(_NODES)] = list(values)
+            elif name != "rounds":
+                found.metrics[name] = list(values)
+        return found

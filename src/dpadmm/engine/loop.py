@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpadmm.admm.algorithm import AgentState, Plan, begin, combine, opening
+from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.consensus import Server
+from dpadmm.admm.rounds import AgentState, begin, combine, opening
 from dpadmm.agent import Agent
 from dpadmm.engine.workforce import RUN, InProcess, Workforce
 from dpadmm.privacy.memory import MemoryLedger
@@ -73,22 +74,19 @@ class State:
 
     round: int
     server: Server
+    common: FloatArray  # what the run has come to, (runs, D): the last broadcast, or on a graph the nodes' mean
     agents: AgentState  # their duals take in the broadcast when the next round begins
     mean_common: FloatArray  # over rounds 1..k; with the server first, of the broadcasts that were answered
     mean_local: FloatArray  # over rounds 1..k
     mean_local_before: FloatArray  # over rounds 0..k-1: where theorem 3's objective is evaluated
 
-    @property
-    def common(self) -> FloatArray:
-        """What was broadcast last; (runs, D)."""
-        return self.server.common
-
 
 def start(cohort: Cohort) -> State:
     agents = begin(cohort.rows)
     server = opening(cohort.plan, agents.released.shape[0] // cohort.size)
+    common = cohort.plan.algorithm.consensus.model(server, cohort.by_run(agents.released))
     local = np.zeros_like(agents.released)
-    return State(0, server, agents, np.zeros_like(server.common), local, local)
+    return State(0, server, common, agents, np.zeros_like(common), local, local)
 
 
 def rounds(cohort: Cohort, state: State, workforce: Workforce | None = None) -> Iterator[State]:
@@ -101,14 +99,17 @@ def rounds(cohort: Cohort, state: State, workforce: Workforce | None = None) -> 
 
 
 def _step(cohort: Cohort, agents: Workforce, state: State) -> State:
-    """One round: the agents answer what was broadcast last, the server combines their releases."""
-    round = state.round + 1
-    release = agents.answer(Request(RUN, RUN, round, state.common))
-    server = combine(cohort.plan, state.server, cohort.by_run(release.value), round)
-    answered = state.common if cohort.plan.algorithm.consensus.server_first else server.common
+    """One round: the agents answer what they heard last, and their releases are combined to what they hear next."""
+    round, consensus = state.round + 1, cohort.plan.algorithm.consensus
+    release = agents.answer(Request(RUN, RUN, round, state.server.common))
+    released = cohort.by_run(release.value)
+    server = combine(cohort.plan, state.server, released, round)
+    common = consensus.model(server, released)
+    answered = state.common if consensus.server_first else common
     return State(
         round=round,
         server=server,
+        common=common,
         agents=agents.state(),
         mean_common=_mean(state.mean_common, answered, round),
         mean_local=_mean(state.mean_local, release.value, round),
@@ -117,8 +118,10 @@ def _step(cohort: Cohort, agents: Workforce, state: State) -> State:
 
 
 def evaluate(cohort: Cohort, state: State, workforce: Workforce | None = None) -> FloatArray:
-    """The owners' private estimates of the error of the last broadcast on their own records; (runs, agents)."""
-    release = (workforce or InProcess(cohort, state)).answer(Request(RUN, RUN, EVALUATION, state.common))
+    """The owners' private estimates of the error of the last model on their own records; (runs, agents)."""
+    alone = cohort.plan.algorithm.consensus.decentralised  # then every node has a model of its own
+    model = state.agents.released if alone else state.common
+    release = (workforce or InProcess(cohort, state)).answer(Request(RUN, RUN, EVALUATION, model))
     return cohort.by_run(release.value)[:, :, 0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -41,7 +42,22 @@ class Observer:
             measured |= self._local(state, *others)
         if self.delta is not None:
             measured["epsilon"] = np.full(len(state.common), self._spent(state.round))
+            if self._printed is not None:
+                measured["printed_epsilon"] = np.full(len(state.common), self._printed[state.round - 1])
         return measured
+
+    def of_nodes(self, state: State) -> dict[str, FloatArray]:
+        """One number per run and node, where there is no server: how far each is from the nodes' mean."""
+        if not self.cohort.plan.algorithm.consensus.decentralised:
+            return {}
+        apart = self.cohort.by_run(state.agents.released) - state.common[:, None, :]
+        return {"disagreement": np.linalg.norm(apart, axis=2)}
+
+    @cached_property
+    def _printed(self) -> FloatArray | None:
+        """What 003 would say of its own recipes, after each round."""
+        plan = self.cohort.plan
+        return plan.printed() if plan.algorithm.consensus.decentralised else None
 
     def _look(self, readings: list[Reading]) -> list[FloatArray]:
         if self.workforce is not None:
@@ -49,18 +65,18 @@ class Observer:
         return look(self.cohort.plan.setting.problem, self.cohort.shards, readings)
 
     def _local_readings(self, state: State) -> list[Reading]:
+        readings: list[Reading] = [(metrics.empirical_loss, (state.agents.released,))]
+        if self.cohort.plan.algorithm.consensus.decentralised:  # an augmented objective is about a server's penalty
+            return readings
         mean = state.mean_local if self.cohort.plan.setting.problem.smooth else state.mean_local_before
         rho = self.cohort.plan.rho(state.round)
-        return [
-            (metrics.empirical_loss, (state.agents.released,)),
-            (metrics.augmented_objective, (mean, Everywhere(state.mean_common), rho)),
-        ]
+        return [*readings, (metrics.augmented_objective, (mean, Everywhere(state.mean_common), rho))]
 
-    def _local(self, state: State, losses: FloatArray, augmented: FloatArray) -> dict[str, FloatArray]:
+    def _local(self, state: State, losses: FloatArray, *augmented: FloatArray) -> dict[str, FloatArray]:
         cohort, released = self.cohort, state.agents.released
         measured = {
             "train_loss_local": self._mean(losses),
-            "augmented_objective": cohort.by_run(augmented).sum(axis=1),
+            **{"augmented_objective": cohort.by_run(each).sum(axis=1) for each in augmented},
             "residual": metrics.consensus_residual(cohort.by_run(released), state.common),
         }
         if self.test is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.admm import graphs
 from dpadmm.admm.algorithm import Plan
 from dpadmm.datasets import (
     DATASETS,
@@ -30,6 +31,7 @@ from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.splits import SPLITS
 from dpadmm.spec import DataSpec, Experiment
 
+AGENTS = 100  # where neither the spec nor the data says how many
 ADULT_TEST = 5222  # the papers train on 40,000 records and test on the rest
 
 
@@ -48,11 +50,13 @@ class Prepared:
     @property
     def delta(self) -> float | None:
         """The delta to account at; None for a run that is not private."""
-        return (self.experiment.run.delta or 0.0) if self.plan.algorithm.private else None
+        run = self.experiment.run
+        return max((run.delta or 0.0, *run.deltas)) if self.plan.algorithm.private else None
 
 
 def prepare(experiment: Experiment) -> Prepared:
     """Loads and splits the data, and fixes every number of the run."""
+    experiment = _with_nodes(experiment)
     run, data, seed = experiment.run, experiment.data, experiment.simulation.seed
     recipe, problem = run.recipe(), run.problem()  # a wrong name must not wait for a large file
     run.request()
@@ -73,6 +77,9 @@ def prepare(experiment: Experiment) -> Prepared:
         train, held_out = _held_out(dataset, data, seed)
         shards = shard(train, encode(train.targets), data, seed, **rows)
         lost = set[str]() if dataset.owners is None else set(dataset.owners) - set(shards.names)
+    if run.topology is not None and run.topology.startswith("{"):  # with owners' names in it, perhaps
+        experiment = experiment.changed(topology=graphs.parse(run.topology, shards.names).text)
+        run = experiment.run
     test = None
     if held_out is not None:
         owner = np.zeros(len(held_out), dtype=np.int64)
@@ -81,6 +88,14 @@ def prepare(experiment: Experiment) -> Prepared:
     if recipe.private and run.noise_multiplier and not run.delta and isinstance(plan.noise[0].mechanism, Gaussian):
         raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
     return Prepared(experiment, dataset, shards, test, plan, tuple(_warnings(plan, dataset, lost, experiment)))
+
+
+def _with_nodes(experiment: Experiment) -> Experiment:
+    """As many agents as the topology has nodes, where nothing else says how many; names of owners are left for later."""
+    run, data = experiment.run, experiment.data
+    if run.topology is None or data.agents is not None or data.owner is not None:
+        return experiment
+    return experiment.changed(agents=graphs.count(run.topology))
 
 
 def load_data(data: DataSpec, seed: int) -> Dataset | StoredDataset:
@@ -129,10 +144,11 @@ def shard(train: Dataset, targets: np.ndarray, data: DataSpec, seed: int, **rows
     """The training records over their owners: by the owner column where there is one, else by the split asked for."""
     if train.owners is not None:
         return gather(train.features, targets, train.owners, **rows)
-    if not 1 <= data.agents <= len(train):
-        raise InputError(f"agents {data.agents}: must lie between 1 and the number of training records, {len(train)}.")
-    owner = build("split", SPLITS, data.split)(train.targets, data.agents, generator(seed, "owners"))
-    names = [f"agent {i}" for i in range(data.agents)]
+    agents = AGENTS if data.agents is None else data.agents
+    if not 1 <= agents <= len(train):
+        raise InputError(f"agents {agents}: must lie between 1 and the number of training records, {len(train)}.")
+    owner = build("split", SPLITS, data.split)(train.targets, agents, generator(seed, "owners"))
+    names = [f"agent {i}" for i in range(agents)]
     return gather(train.features, targets, owner, names=names, **rows)
 
 

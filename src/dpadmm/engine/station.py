@@ -22,8 +22,8 @@ from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 import dpadmm
-from dpadmm.admm.algorithm import AgentState
 from dpadmm.admm.perturbations.base import Release
+from dpadmm.admm.rounds import AgentState
 from dpadmm.agent import Agent
 from dpadmm.engine.batches import Batch
 from dpadmm.engine.workforce import RUN, Reading, look

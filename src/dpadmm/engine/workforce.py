@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpadmm.admm.algorithm import AgentState
 from dpadmm.admm.perturbations.base import Release
+from dpadmm.admm.rounds import AgentState
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import FloatArray, Shards
 from dpadmm.request import Request

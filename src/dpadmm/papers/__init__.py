@@ -15,6 +15,17 @@ from dpadmm.papers.ps_admm import (
     SCAS_ADMM_PAPER,
     SGD_ADMM,
 )
+from dpadmm.papers.recycled import (
+    DECENTRALISED_ADMM,
+    DVP_GRAPH,
+    M_ADMM,
+    M_ADMM_PENALTY,
+    MR_ADMM,
+    PRIVATE_MR_ADMM,
+    PRIVATE_R_ADMM,
+    PVP_GRAPH,
+    R_ADMM,
+)
 from dpadmm.papers.ryu_kim import LOCAL_UPDATES, OBJ_G, OBJ_L, OUT_G, OUT_L
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -24,6 +35,8 @@ ALGORITHMS: dict[str, Algorithm] = {
         *(OBJ_G, OBJ_L, OUT_G, OUT_L, LOCAL_UPDATES),
         *(SCAS_ADMM, PS_ADMM, PS_ADMM_ANCHOR, SGD_ADMM, PS_ADMM_SGD, GRADIENT_ADMM, PS_ADMM_FULL),
         *(SCAS_ADMM_PAPER, PS_ADMM_PAPER),
+        *(DECENTRALISED_ADMM, PVP_GRAPH, DVP_GRAPH, M_ADMM, M_ADMM_PENALTY),
+        *(R_ADMM, PRIVATE_R_ADMM, MR_ADMM, PRIVATE_MR_ADMM),
     )
 }
 

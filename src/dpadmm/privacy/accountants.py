@@ -11,13 +11,14 @@ relation in force*. dp_accounting sometimes applies a relation a second time, an
 So plain events are handed over one at a time, each under the relation that takes its noise multiplier as it is:
 REPLACE_ONE for randomised response, REPLACE_SPECIAL for everything else. The caller's relation matters for sampling
 only: independent coins (Poisson) are accounted for under zero-out, samples of a fixed size under replace, and each is
-refused under the other.
+refused under the other. For objective perturbation, whose bounds differ, it matters too.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,11 +29,12 @@ from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 
 from dpadmm.errors import InputError
-from dpadmm.privacy import gaussian, mixtures
+from dpadmm.privacy import gaussian, mixtures, objective
 from dpadmm.privacy.concentrated import zcdp_epsilon
 from dpadmm.privacy.events import (
     DpEvent,
     GaussianDpEvent,
+    GaussianObjectiveDpEvent,
     LaplaceDpEvent,
     MixtureOfGaussiansDpEvent,
     NonPrivateDpEvent,
@@ -50,6 +52,7 @@ _GAUSSIAN = (GaussianDpEvent,)
 _PURE = (PureDpEvent, LaplaceDpEvent)
 _SAMPLED = (PoissonSampledDpEvent, MixtureOfGaussiansDpEvent)
 _OF_FIXED_SIZE = (SampledWithoutReplacementDpEvent,)
+_OBJECTIVE = (GaussianObjectiveDpEvent,)
 
 # Sampling at an order a costs O(a) or O(a²) to bound, and at whole orders only is the bound itself.
 _SAMPLED_ORDERS = np.array([1.25, 1.5, *range(2, 65), 80, 96, 128, 192, 256])
@@ -81,7 +84,7 @@ class Accountant(ABC):
                     raise InputError(f"{event} can be accounted for under {only} only, not under {relation}")
         if any(_is_bare(event) for event in flat):
             return math.inf
-        return self._epsilon(flat, delta)
+        return self._epsilon(flat, delta, relation)
 
     def _knows(self, event: DpEvent) -> bool:
         inner = event.event if isinstance(event, (PoissonSampledDpEvent, *_OF_FIXED_SIZE)) else event
@@ -90,7 +93,7 @@ class Accountant(ABC):
         )
 
     @abstractmethod
-    def _epsilon(self, flat: Tally, delta: float) -> float:
+    def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         """The same for a flat tally of understood events that all have noise."""
 
 
@@ -100,7 +103,7 @@ class Exact(Accountant):
     label = "exact Gaussian composition"
     understands = _GAUSSIAN
 
-    def _epsilon(self, flat: Tally, delta: float) -> float:
+    def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         return gaussian.epsilon(_mu(flat), delta)
 
 
@@ -110,7 +113,7 @@ class Pure(Accountant):
     label = "pure composition"
     understands = _PURE
 
-    def _epsilon(self, flat: Tally, delta: float) -> float:
+    def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         return _pure_sum(flat)
 
 
@@ -120,7 +123,7 @@ class PureAndGaussian(Accountant):
     label = "pure plus exact Gaussian composition"
     understands = _PURE + _GAUSSIAN
 
-    def _epsilon(self, flat: Tally, delta: float) -> float:
+    def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         return _pure_sum(flat) + gaussian.epsilon(_mu(flat), delta)
 
 
@@ -130,30 +133,47 @@ class ZeroConcentrated(Accountant):
     label = "zero-concentrated composition"
     understands = _PURE + _GAUSSIAN
 
-    def _epsilon(self, flat: Tally, delta: float) -> float:
+    def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         pure = sum(count * _pure(event) ** 2 for event, count in flat.items() if isinstance(event, _PURE))
         return zcdp_epsilon(0.5 * pure + 0.5 * _mu(flat) ** 2, delta)
 
 
 class Renyi(Accountant):
-    """dp_accounting's Rényi accountant over a fine grid of orders."""
+    """dp_accounting's Rényi accountant, and our own curve for objective perturbation, over a fine grid of orders."""
 
     label = "Rényi composition"
-    understands = (*_PURE, *_GAUSSIAN, PoissonSampledDpEvent, *_OF_FIXED_SIZE)
+    understands = (*_PURE, *_GAUSSIAN, PoissonSampledDpEvent, *_OF_FIXED_SIZE, *_OBJECTIVE)
 
-    def _epsilon(self, flat: Tally, delta: float) -> float:
+    def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         orders = 1.0 + np.geomspace(0.011, 1e5, 400)
+        if any(isinstance(event, _OBJECTIVE) for event in flat):
+            orders = objective.ORDERS
         if any(isinstance(event, PoissonSampledDpEvent) for event in flat):
             orders = np.array(DEFAULT_RDP_ORDERS)
         if any(isinstance(event, _OF_FIXED_SIZE) for event in flat):
             orders = _SAMPLED_ORDERS
         total = np.zeros(len(orders))
         for event, count in flat.items():
-            known = dominating(event)
-            one = RdpAccountant(orders, _relation_as_is(known)).compose(known, 1)
-            # The floor covers the rounding of its logarithms, which may come out below zero.
-            total += count * (np.maximum(one.rdp, 0.0) + 1e-14)
+            # The floor covers the rounding of logarithms, which may come out below zero.
+            total += count * (np.maximum(_curve(event, tuple(orders), relation), 0.0) + 1e-14)
         return float(compute_epsilon(orders, total, delta)[0])
+
+
+class SingleSteps(Accountant):
+    """Each objective perturbation by its own bound at an equal share of delta: for one or two releases."""
+
+    label = "single-step bounds, added up"
+    understands = _PURE + _GAUSSIAN + _OBJECTIVE
+
+    def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
+        steps = {event: count for event, count in flat.items() if isinstance(event, _OBJECTIVE)}
+        mu = _mu(flat)
+        share = delta / max(1, sum(steps.values()) + (mu > 0.0))
+        each = (
+            count * objective.single_epsilon(event.noise_multiplier, event.kappa, event.one_sided, share, relation)
+            for event, count in steps.items()
+        )
+        return math.fsum(each) + _pure_sum(flat) + gaussian.epsilon(mu, share)
 
 
 class PrivacyLoss(Accountant):
@@ -162,7 +182,7 @@ class PrivacyLoss(Accountant):
     label = "privacy loss distribution"
     understands = _PURE + _GAUSSIAN + _SAMPLED + _OF_FIXED_SIZE
 
-    def _epsilon(self, flat: Tally, delta: float) -> float:
+    def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         interval = self._interval(flat)
         total = plds.identity(value_discretization_interval=interval)
         for event, count in flat.items():
@@ -203,6 +223,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
     "pure+gaussian": PureAndGaussian(),
     "zcdp": ZeroConcentrated(),
     "rdp": Renyi(),
+    "single-steps": SingleSteps(),
     "pld": PrivacyLoss(),
 }
 
@@ -225,7 +246,7 @@ def _randomized_response_pld(epsilon: float, interval: float) -> Any:
 def _rough(flat: Tally) -> float:
     """The size of the answer, for a grid; mini-batches not counted."""
     plain = {event: count for event, count in flat.items() if isinstance(event, _PURE + _GAUSSIAN)}
-    return ZeroConcentrated()._epsilon(plain, 1e-6)
+    return ZeroConcentrated()._epsilon(plain, 1e-6, Relation.REPLACE)
 
 
 def _mu(flat: Tally) -> float:
@@ -251,7 +272,21 @@ def _is_bare(event: DpEvent) -> bool:
         return bool(event.standard_deviation == 0.0)
     if isinstance(event, PureDpEvent):
         return event.epsilon == math.inf
+    if isinstance(event, _OBJECTIVE) and event.kappa == math.inf:
+        return True
     return isinstance(event, NonPrivateDpEvent) or bool(event.noise_multiplier == 0.0)
+
+
+@lru_cache(maxsize=8192)
+def _curve(event: DpEvent, orders: tuple[float, ...], relation: Relation) -> objective.FloatArray:
+    """One event's Rényi divergences; a search for a noise level asks for the same ones again and again."""
+    grid = np.array(orders)
+    if isinstance(event, GaussianObjectiveDpEvent):
+        return objective.rdp(grid, event.noise_multiplier, event.kappa, relation, event.one_sided)
+    if isinstance(event, GaussianDpEvent):
+        return grid / (2.0 * event.noise_multiplier**2)
+    known = dominating(event)
+    return np.asarray(RdpAccountant(grid, _relation_as_is(known)).compose(known, 1).rdp)
 
 
 def _relation_as_is(event: DpEvent) -> NeighboringRelation:

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.accountants import ACCOUNTANTS
-from dpadmm.privacy.events import DpEvent, NonPrivateDpEvent, Tally, flatten
+from dpadmm.privacy.events import DpEvent, GaussianObjectiveDpEvent, NonPrivateDpEvent, Tally, flatten
 from dpadmm.privacy.relations import Relation
 
 __all__ = ["ACCOUNTANTS", "Account", "Accounts", "Guarantee", "best"]
@@ -39,18 +39,20 @@ class Guarantee:
 def best(tally: Tally, delta: float, relation: Relation) -> Guarantee:
     """The smallest epsilon of the cheap sound accountants.
 
-    Gaussian tallies are composed exactly. Anything with pure events takes the smallest of three upper bounds; what
-    none of them knows (mini-batches) goes to the privacy loss distribution.
+    Gaussian tallies are composed exactly. Anything with pure events takes the smallest of three upper bounds, anything
+    with objective perturbation of two; what none of them knows (mini-batches) goes to the privacy loss distribution.
     """
     if not 0.0 <= delta < 1.0:
         raise InputError(f"delta must be in [0, 1), got {delta}")
     flat = flatten(tally)
     if any(isinstance(event, NonPrivateDpEvent) for event in flat):
         return Guarantee(math.inf, delta, relation, "none")
-    if ACCOUNTANTS["exact"].supports(flat):
-        names = ["exact"]
-    else:
-        names = [name for name in ("pure", "pure+gaussian", "zcdp") if ACCOUNTANTS[name].supports(flat)] or ["pld"]
+    bounds: tuple[str, ...] = ("pure", "pure+gaussian", "zcdp")
+    if any(isinstance(event, GaussianObjectiveDpEvent) for event in flat):
+        bounds = ("rdp", "single-steps")
+    elif ACCOUNTANTS["exact"].supports(flat):
+        bounds = ("exact",)
+    names = [name for name in bounds if ACCOUNTANTS[name].supports(flat)] or ["pld"]
     epsilon, name = min(((_epsilon(name, flat, delta, relation), name) for name in names), key=lambda pair: pair[0])
     return Guarantee(epsilon, delta, relation, name)
 

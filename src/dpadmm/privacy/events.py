@@ -30,6 +30,7 @@ __all__ = [
     "ComposedDpEvent",
     "DpEvent",
     "GaussianDpEvent",
+    "GaussianObjectiveDpEvent",
     "LaplaceDpEvent",
     "MixtureOfGaussiansDpEvent",
     "NoOpDpEvent",
@@ -56,6 +57,20 @@ class PureDpEvent(DpEvent):  # type: ignore[misc]  # dp_accounting ships no type
     """
 
     epsilon: float = attr.ib(validator=attr.validators.ge(0.0))
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class GaussianObjectiveDpEvent(DpEvent):  # type: ignore[misc]
+    """The exact minimiser of an objective with a Gaussian linear term (see `objective`): not a Gaussian release.
+
+    `noise_multiplier` is over the gradient's sensitivity under the relation in force. `kappa` is the most curvature a
+    record can add, over the curvature that is guaranteed without it. `one_sided` says that the loss's slope never
+    changes its sign.
+    """
+
+    noise_multiplier: float = attr.ib(validator=attr.validators.ge(0.0))
+    kappa: float = attr.ib(validator=attr.validators.ge(0.0))
+    one_sided: bool
 
 
 def dominating(event: DpEvent) -> DpEvent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpadmm.admm.consensus.base import Consensus, Server
 from dpadmm.admm.consensus.descent import Descent
+from dpadmm.admm.consensus.graph import Neighbours
 from dpadmm.admm.consensus.star import PenalisedStar, ServerFirst, Star
 
 CONSENSUS: dict[str, type[Consensus]] = {
@@ -11,6 +12,7 @@ CONSENSUS: dict[str, type[Consensus]] = {
     "server-first": ServerFirst,
     "penalised-star": PenalisedStar,
     "descent": Descent,
+    "graph": Neighbours,
 }
 
-__all__ = ["CONSENSUS", "Consensus", "Descent", "PenalisedStar", "Server", "ServerFirst", "Star"]
+__all__ = ["CONSENSUS", "Consensus", "Descent", "Neighbours", "PenalisedStar", "Server", "ServerFirst", "Star"]

@@ -9,37 +9,71 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from dpadmm.admm.rho import Penalty
 from dpadmm.admm.setting import Setting
 from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Server:
-    """What the server holds, one row per run: all of it made of releases."""
+    """What the server holds, one row per run: all of it made of releases.
+
+    Without a server it is what the nodes have heard, one row per run and node.
+    """
 
     common: FloatArray  # what was broadcast last
     dual: FloatArray  # the mean of the agents' duals, which nobody sends
 
 
 class Consensus(ABC):
-    """One round's exchange. `common` is what was broadcast last, one row per agent of the batch."""
+    """One round's exchange. `common` is what an agent heard last, one row per agent of the batch."""
 
     name: ClassVar[str]
     about: ClassVar[str]
     releases_models: ClassVar[bool] = True  # False where releases are gradients
     penalises: ClassVar[bool] = False  # the penalty is the server's business, and no agent's
     server_first: ClassVar[bool] = False  # duals move by the broadcast that was answered, not by the one that follows
+    decentralised: ClassVar[bool] = False  # True without a server: every agent hears its neighbours, and has a penalty
+
+    def check(self, setting: Setting) -> None:
+        """Raises an `InputError` where the agents cannot talk to each other like this."""
+
+    def kappa(self, setting: Setting, rho: Penalty) -> FloatArray:
+        """The curvature that the subproblem of each agent gets from the penalty; (n,)."""
+        return np.full(setting.agents, rho, dtype=np.float64)
 
     @abstractmethod
-    def dual(self, rho: float, dual: FloatArray, released: FloatArray, common: FloatArray) -> FloatArray:
+    def dual(
+        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+    ) -> FloatArray:
         """An agent's dual after a round, from its release and the broadcast that moves it."""
 
     @abstractmethod
-    def terms(self, rho: float, dual: FloatArray, common: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Tilt (n, D), kappa (n, 1) and centre (n, D) of the subproblem."""
+    def terms(
+        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Tilt (n, D), kappa (n, 1) and centre (n, D) of the subproblem; `released` is each agent's last release."""
 
     @abstractmethod
     def combine(
-        self, setting: Setting, server: Server, releases: FloatArray, *, eta: FloatArray, rho: float, next_rho: float
+        self,
+        setting: Setting,
+        server: Server,
+        releases: FloatArray,
+        *,
+        eta: FloatArray,
+        rho: Penalty,
+        next_rho: Penalty,
     ) -> Server:
-        """The server after a round, from the releases (runs, agents, D) in agent order."""
+        """What follows a round, from the releases (runs, agents, D) in agent order."""
+
+    def opening(self, setting: Setting, first: FloatArray, runs: int) -> Server:
+        """What is heard before round one, from where the agents begin (n, D): their mean."""
+        mean = first.mean(axis=0)
+        return Server(np.tile(mean, (runs, 1)), np.zeros((runs, mean.size)))
+
+    def model(self, server: Server, releases: FloatArray) -> FloatArray:
+        """What a run has come to, (runs, D): the last broadcast."""
+        return server.common

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpadmm.admm.consensus.base import Consensus, Server
+from dpadmm.admm.rho import Penalty
 from dpadmm.admm.setting import Setting
 from dpadmm.problems.shards import FloatArray
 
@@ -19,14 +20,28 @@ class Descent(Consensus):
     about = "a server steps along the mean of the released gradients; no duals"
     releases_models = False
 
-    def dual(self, rho: float, dual: FloatArray, released: FloatArray, common: FloatArray) -> FloatArray:
+    def kappa(self, setting: Setting, rho: Penalty) -> FloatArray:
+        return np.zeros(setting.agents)
+
+    def dual(
+        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+    ) -> FloatArray:
         return dual
 
-    def terms(self, rho: float, dual: FloatArray, common: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return np.zeros_like(common), np.zeros((common.shape[0], 1)), common
+    def terms(
+        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return np.zeros_like(common), self.kappa(setting, rho)[:, None], common
 
     def combine(
-        self, setting: Setting, server: Server, releases: FloatArray, *, eta: FloatArray, rho: float, next_rho: float
+        self,
+        setting: Setting,
+        server: Server,
+        releases: FloatArray,
+        *,
+        eta: FloatArray,
+        rho: Penalty,
+        next_rho: Penalty,
     ) -> Server:
         problem = setting.problem
         slope = releases.mean(axis=1) + problem.strength * problem.penalty.gradient(server.common)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from dpadmm.admm.consensus.base import Consensus, Server
+from dpadmm.admm.rho import Penalty
 from dpadmm.admm.setting import Setting
 from dpadmm.problems.shards import FloatArray
 
@@ -23,14 +22,25 @@ class Star(Consensus):
     name = "star"
     about = "a server averages the releases; every agent keeps a dual"
 
-    def dual(self, rho: float, dual: FloatArray, released: FloatArray, common: FloatArray) -> FloatArray:
+    def dual(
+        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+    ) -> FloatArray:
         return dual - rho * (released - common)
 
-    def terms(self, rho: float, dual: FloatArray, common: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return -dual, np.full((dual.shape[0], 1), rho), common
+    def terms(
+        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return -dual, self.kappa(setting, rho)[:, None], common
 
     def combine(
-        self, setting: Setting, server: Server, releases: FloatArray, *, eta: FloatArray, rho: float, next_rho: float
+        self,
+        setting: Setting,
+        server: Server,
+        releases: FloatArray,
+        *,
+        eta: FloatArray,
+        rho: Penalty,
+        next_rho: Penalty,
     ) -> Server:
         return replace(server, common=releases.mean(axis=1))
 
@@ -48,10 +58,17 @@ class ServerFirst(Star):
     server_first = True
 
     def combine(
-        self, setting: Setting, server: Server, releases: FloatArray, *, eta: FloatArray, rho: float, next_rho: float
+        self,
+        setting: Setting,
+        server: Server,
+        releases: FloatArray,
+        *,
+        eta: FloatArray,
+        rho: Penalty,
+        next_rho: Penalty,
     ) -> Server:
         mean = releases.mean(axis=1)
-        dual = self.dual(rho, server.dual, mean, server.common)
+        dual = self.dual(setting, rho, server.dual, mean, server.common)
         return Server(mean - dual / next_rho, dual)
 
 
@@ -68,8 +85,15 @@ class PenalisedStar(Star):
     penalises = True
 
     def combine(
-        self, setting: Setting, server: Server, releases: FloatArray, *, eta: FloatArray, rho: float, next_rho: float
+        self,
+        setting: Setting,
+        server: Server,
+        releases: FloatArray,
+        *,
+        eta: FloatArray,
+        rho: Penalty,
+        next_rho: Penalty,
     ) -> Server:
         problem, mean = setting.problem, releases.mean(axis=1)
         common = problem.penalty.prox(mean - server.dual / rho, problem.strength / rho)
-        return Server(common, self.dual(rho, server.dual, mean, common))
+        return Server(common, self.dual(setting, rho, server.dual, mean, common))

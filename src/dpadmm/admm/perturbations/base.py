@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpadmm.admm.noise import Multiplier, Noise, PaperNoise, Request
+from dpadmm.admm.noise import Density, Multiplier, Noise, PaperNoise, Request
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Words, as_it_is
 from dpadmm.admm.subproblem import Subproblem
@@ -77,19 +77,30 @@ class Perturbation(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     private: ClassVar[bool] = True
-    any_rho: ClassVar[bool] = True  # False where the lemma is for one penalty in all rounds
+    takes_alpha: ClassVar[bool] = False  # whether the noise can be asked for by its density, as 003 does
+    any_rho: ClassVar[bool] = True  # False where the lemma must know the penalties of all rounds beforehand
 
     @abstractmethod
     def check(self, setting: Setting, solver: Solver) -> None:
         """Raises an `InputError` where the lemma does not cover this solver, problem or mechanism."""
 
     @abstractmethod
-    def calibrate(self, setting: Setting, solver: Solver, request: Request) -> Noise:
-        """The noise of every round and its events, from public facts alone."""
+    def calibrate(
+        self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None
+    ) -> Noise:
+        """The noise of every round and its events, from public facts alone.
+
+        `setting.rounds` is how often this phase comes. `kappas` is the curvature that consensus gives the subproblems
+        each time, (rounds, n) or (1, n) where it is always the same; only perturbations that ask for it get it.
+        """
 
     @abstractmethod
     def release(self, task: Task) -> tuple[Release, Memory]:
         """Solves, perturbs, and says what that costs."""
+
+    def printed(self, setting: Setting, noise: Noise, kappa: FloatArray) -> FloatArray | None:
+        """What 003 would say that a round costs each agent; None where it says nothing."""
+        return None
 
     def gradient_noise(self, setting: Setting, noise: Noise) -> FloatArray:
         """Standard deviation of a coordinate of the noise as seen by the gradient, which steps are tuned to; (n,)."""
@@ -107,7 +118,9 @@ class Additive(Perturbation):
         if self.mechanism not in MECHANISMS:
             raise unknown("mechanism", self.mechanism, MECHANISMS)
 
-    def calibrate(self, setting: Setting, solver: Solver, request: Request) -> Noise:
+    def calibrate(
+        self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None
+    ) -> Noise:
         mechanism = MECHANISMS[self.mechanism](self._multipliers(setting, solver, request))
         return Noise(mechanism, repeated(mechanism.events(), solver.steps))
 
@@ -119,6 +132,7 @@ class Additive(Perturbation):
             if self.mechanism == "gaussian":
                 return np.full(setting.agents, classic_multiplier(budget.epsilon, budget.delta))
             return np.full(setting.agents, 1.0 / budget.epsilon)
+        assert not isinstance(request, Density)
         return noise_multipliers(request.of_each(setting.agents), setting.rounds * solver.steps, self.mechanism)
 
 

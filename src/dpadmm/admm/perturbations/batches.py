@@ -91,8 +91,11 @@ class Cost(ABC):
         low = high = start
         while cost(high) > budget.epsilon:
             low, high = high, 1.5 * high
-        while low == high and cost(low) <= budget.epsilon:
-            low, high = low / 1.5, low
+        if low == high:
+            while cost(low) <= budget.epsilon:
+                if low < 1e-3 * start:  # being drawn at all is rarer than delta: no noise is too little
+                    return low
+                low, high = low / 1.5, low
         # An evaluation takes a second, so the smooth curve is followed; the last word is the accountant's all the same.
         near = brentq(lambda log: cost(math.exp(log)) - budget.epsilon, math.log(low), math.log(high), xtol=precise / 4)
         found = math.exp(near)

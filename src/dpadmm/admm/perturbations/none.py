@@ -12,6 +12,7 @@ from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.privacy.events import NonPrivateDpEvent
 from dpadmm.privacy.mechanisms import Gaussian
+from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class Unperturbed(Perturbation):
     def check(self, setting: Setting, solver: Solver) -> None:
         """Nothing is claimed, so nothing is needed."""
 
-    def calibrate(self, setting: Setting, solver: Solver, request: Request) -> Noise:
+    def calibrate(
+        self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None
+    ) -> Noise:
         return Noise(Gaussian(np.zeros(setting.agents)), (NonPrivateDpEvent(),) * setting.agents)
 
     def release(self, task: Task) -> tuple[Release, Memory]:

@@ -6,6 +6,7 @@ from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.admm.solvers.exact import Exact
 from dpadmm.admm.solvers.gradient import GradientAnswer
 from dpadmm.admm.solvers.linearised import Linearised, LocalUpdates
+from dpadmm.admm.solvers.recycled import Recycled
 from dpadmm.admm.solvers.stochastic import GradientSteps, Sgd, Svrg
 
 SOLVERS: dict[str, type[Solver]] = {
@@ -16,6 +17,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "gradient-steps": GradientSteps,
     "sgd": Sgd,
     "svrg": Svrg,
+    "recycled": Recycled,
 }
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Linearised",
     "LocalUpdates",
     "Memory",
+    "Recycled",
     "Sgd",
     "Solver",
     "Svrg",

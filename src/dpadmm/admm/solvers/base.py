@@ -29,11 +29,20 @@ def as_it_is(value: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
+class Trail:
+    """What the last round has left in public: the release, and the gradient there that it gives away."""
+
+    released: FloatArray
+    slope: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Memory:
     """What a solver carries from round to round. `private` never leaves the agent."""
 
     point: FloatArray
     private: Mapping[str, FloatArray] = field(default_factory=dict)
+    trail: Trail | None = None  # laid for a solver that reads no records, and for no other
 
 
 class Solver(ABC):
@@ -48,6 +57,7 @@ class Solver(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     first_order: ClassVar[bool]
+    reads_records: ClassVar[bool] = True  # False where the answer is made of what was released before
     sampled: ClassVar[bool] = False  # True where a gradient is made of some of the records, drawn by chance
     tolerance: float = 0.0  # the answer's gradient is no longer than this; privacy lemmas pay for it
 
@@ -58,7 +68,7 @@ class Solver(ABC):
     def check(self, setting: Setting) -> None:
         """Raises an `InputError` that says what this solver needs and the problem lacks."""
 
-    def check_step(self, setting: Setting, kappa: float, eta: FloatArray) -> None:
+    def check_step(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> None:
         """Raises an `InputError` where a step of this size (n,) does not converge."""
 
     def gradients(self, subproblem: Subproblem, words: Words, on_anchor: Emit = as_it_is) -> Oracle:

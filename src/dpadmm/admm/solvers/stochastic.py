@@ -49,7 +49,7 @@ class GradientSteps(LocalUpdates):
                 f"the over-relaxed average may leave the set {setting.problem.domain.name!r}; use the plain one."
             )
 
-    def check_step(self, setting: Setting, kappa: float, eta: FloatArray) -> None:
+    def check_step(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> None:
         if setting.smoothness is None:
             return
         limit = 1.0 / (setting.smoothness + kappa)

@@ -61,6 +61,7 @@ class SmoothedHinge(MarginLoss):
 
     name = "smoothed-hinge"
     about = "linear support vector machine, corner rounded over a half-width (default 0.5)"
+    one_sided = True
     task = "binary"
 
     def __post_init__(self) -> None:

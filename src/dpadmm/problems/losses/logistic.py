@@ -40,6 +40,7 @@ class Logistic(MarginLoss):
 
     name = "logistic"
     about = "binary logistic regression"
+    one_sided = True
     task = "binary"
     bend_bound = 0.25
 

@@ -19,6 +19,7 @@ class MarginLoss(Loss):
 
     slope_bound: float = 1.0
     bend_bound: float
+    one_sided: bool = False  # True where phi' never changes its sign, whatever the margin
 
     @property
     @abstractmethod

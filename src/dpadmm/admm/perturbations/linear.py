@@ -1,0 +1,206 @@
+"""What a random linear term costs in each round, and how loud it must be for a total budget.
+
+Objective perturbation's cost is not its mechanism's: the curvature that one record can add, over the curvature that is
+guaranteed without it, enters as well (`ratio`, the spec's kappa). It falls as penalties grow, so rounds may cost
+different amounts or be differently loud; here all of them are settled together.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from dpadmm.admm.noise import Noise
+from dpadmm.admm.setting import Setting
+from dpadmm.errors import InputError
+from dpadmm.privacy import gaussian
+from dpadmm.privacy.accounting import best
+from dpadmm.privacy.calibration import Budget, noise_multipliers, smallest
+from dpadmm.privacy.events import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    GaussianObjectiveDpEvent,
+    NonPrivateDpEvent,
+    PureDpEvent,
+)
+from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Mechanism
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.losses.margin import MarginLoss
+from dpadmm.problems.shards import FloatArray
+
+OUTPUT_SHARE = 0.01  # of the linear term's cost, for the noise that covers the solver's tolerance
+JACOBIAN_SHARE = 0.5  # of the budget at most, for the determinants (as Zhang & Zhu 2017); extra curvature holds it there
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTerm(ABC):
+    """The rounds of one phase. Arrays are (rounds, n), or (1, n) where all rounds are alike."""
+
+    setting: Setting
+    base: FloatArray  # curvature of the subproblem before any record is counted
+    louder: FloatArray  # scale of a round's noise in units of the first round's
+
+    mechanism: ClassVar[type[Mechanism]]
+
+    @property
+    def record_curvature(self) -> FloatArray:
+        """How much curvature one record can add; (n,)."""
+        bend = self.setting.problem.loss.curvature_bound(self.setting.norm_bound)
+        return self.setting.weights * (bend or 0.0)
+
+    def ratios(self, extra: FloatArray) -> FloatArray:
+        """A record's curvature over what is guaranteed without it, with this much extra (n,)."""
+        return self.record_curvature / (self.base + extra)
+
+    def jacobian(self, extra: FloatArray) -> FloatArray:
+        """ln of how much determinants of neighbours can differ; once for each record that is protected together."""
+        return self.setting.unit_size * np.log1p(self.ratios(extra))
+
+    @abstractmethod
+    def extra(self, budgets: Sequence[Budget]) -> FloatArray:
+        """The extra curvature that keeps the determinants within their share of the budget; (n,)."""
+
+    @abstractmethod
+    def event(self, multiplier: float, ratio: float) -> DpEvent:
+        """What a round costs, its output noise included."""
+
+    @abstractmethod
+    def output(self, multiplier: FloatArray) -> Mechanism:
+        """The noise that covers a minimiser which is exact only to a tolerance."""
+
+    def calibrated(self, budgets: Sequence[Budget], extra: FloatArray) -> FloatArray:
+        """Multipliers (rounds or 1, n) that exhaust the budgets."""
+        found: dict[tuple[Budget, bytes, bytes], float] = {}
+        ratios = np.broadcast_to(self.ratios(extra), self.louder.shape)
+        first = np.empty(self.setting.agents)
+        for agent, budget in enumerate(budgets):
+            key = (budget, ratios[:, agent].tobytes(), self.louder[:, agent].tobytes())
+            if key not in found:
+                found[key] = self._smallest(budget, ratios[:, agent], self.louder[:, agent])
+            first[agent] = found[key]
+        return self.louder * first
+
+    def _smallest(self, budget: Budget, ratios: FloatArray, louder: FloatArray) -> float:
+        rounds, relation = self.setting.rounds, self.setting.relation
+        each = rounds // louder.size
+
+        def cost(multiplier: float) -> float:
+            tally: Counter[DpEvent] = Counter()
+            for ratio, factor in zip(ratios, louder, strict=True):
+                tally[self.event(multiplier * float(factor), float(ratio))] += each
+            return best(tally, budget.delta, relation).epsilon
+
+        low = high = self._guess(budget, rounds)
+        silent = 1e12 * high
+        if cost(silent) > budget.epsilon:
+            raise InputError(
+                f"perturbation 'objective': without any noise the determinants alone cost {cost(silent):.3g} in "
+                f"{rounds} rounds, and the budget is {budget.epsilon:g}. Leave the extra curvature to be chosen, or "
+                f"use fewer rounds."
+            )
+        while cost(high) > budget.epsilon:
+            low, high = high, 2.0 * high
+        while low == high and cost(low) <= budget.epsilon:
+            low, high = low / 2.0, low
+        return smallest(cost, budget.epsilon, low, high, tolerance=1e-7)
+
+    @abstractmethod
+    def _guess(self, budget: Budget, rounds: int) -> float:
+        """Where to look for a multiplier."""
+
+    def noise(self, multipliers: FloatArray, extra: FloatArray) -> Noise:
+        """The noise of all rounds, with its events."""
+        ratios = np.broadcast_to(self.ratios(extra), multipliers.shape)
+        course = tuple(self._round(z, ratio, extra) for z, ratio in zip(multipliers, ratios, strict=True))
+        return course[0] if len(course) == 1 else replace(course[0], course=course)
+
+    def _round(self, multipliers: FloatArray, ratios: FloatArray, extra: FloatArray) -> Noise:
+        pairs = list(zip(multipliers.tolist(), ratios.tolist(), strict=True))
+        known = {pair: self.event(*pair) if pair[0] > 0.0 else NonPrivateDpEvent() for pair in set(pairs)}
+        events = tuple(known[pair] for pair in pairs)
+        return Noise(self.mechanism(multipliers), events, self.output(multipliers), extra)
+
+
+class PureTerm(LinearTerm):
+    """Noise of density exp(-alpha |.|): alpha * sensitivity + ln(1 + ratio), and a hundredth for the output (6.P1)."""
+
+    mechanism = GammaNorm
+
+    def event(self, multiplier: float, ratio: float) -> DpEvent:
+        return PureDpEvent((1.0 + OUTPUT_SHARE) / multiplier + self.setting.unit_size * math.log1p(ratio))
+
+    def output(self, multiplier: FloatArray) -> Mechanism:
+        return GammaNorm(multiplier / OUTPUT_SHARE)
+
+    def extra(self, budgets: Sequence[Budget]) -> FloatArray:
+        allowed = JACOBIAN_SHARE * self._per_round(budgets) / self.setting.unit_size
+        return np.maximum(0.0, self.record_curvature / np.expm1(allowed) - self.base.min(axis=0))
+
+    def calibrated(self, budgets: Sequence[Budget], extra: FloatArray) -> FloatArray:
+        if (self.louder != 1.0).any():
+            return super().calibrated(budgets, extra)
+        # Every round may cost the same, and what its determinants leave of that is the noise's.
+        per_round, jacobian = self._per_round(budgets), self.jacobian(extra)
+        left = per_round - jacobian
+        if (left <= 0).any():
+            worst = np.unravel_index(int(np.argmin(left)), left.shape)
+            alone = jacobian[worst]
+            raise InputError(
+                f"perturbation 'objective': with extra curvature {extra[worst[1]]:g} the Jacobian alone costs "
+                f"{alone:.3g} a round, {self.setting.rounds * alone:.3g} in all, before any noise; the budget allows "
+                f"{per_round[worst[1]]:.3g} a round. Leave the extra curvature to be chosen, or use fewer rounds."
+            )
+        # Upwards by more than the rounding of these three operations: the accountant has the last word.
+        return (1.0 + OUTPUT_SHARE) / left * (1.0 + 1e-12)
+
+    def _per_round(self, budgets: Sequence[Budget]) -> FloatArray:
+        return 1.0 / noise_multipliers(budgets, self.setting.rounds, GammaNorm.name)
+
+    def _guess(self, budget: Budget, rounds: int) -> float:
+        return rounds / budget.epsilon
+
+
+class GaussianTerm(LinearTerm):
+    """Gaussian noise: never its own cost alone, whatever its size (AUDIT B6); see `privacy.objective`."""
+
+    mechanism = Gaussian
+
+    def event(self, multiplier: float, ratio: float) -> DpEvent:
+        loss = self.setting.problem.loss
+        assert isinstance(loss, MarginLoss)
+        # Three digits of the ratio, rounded up, so that agents of about one size share an event.
+        unit = 10.0 ** (math.floor(math.log10(ratio)) - 2) if ratio > 0.0 else 1.0
+        term = GaussianObjectiveDpEvent(multiplier, math.ceil(ratio / unit) * unit, loss.one_sided)
+        return ComposedDpEvent((term, GaussianDpEvent(multiplier / math.sqrt(OUTPUT_SHARE))))
+
+    def output(self, multiplier: FloatArray) -> Mechanism:
+        return Gaussian(multiplier / math.sqrt(OUTPUT_SHARE))
+
+    def extra(self, budgets: Sequence[Budget]) -> FloatArray:
+        # To first order a round's determinants cost the ratio, and three times that where a record is replaced.
+        parts = 3.0 if self.setting.relation is Relation.REPLACE else 1.0
+        epsilon = np.array([budget.epsilon for budget in budgets])
+        allowed = JACOBIAN_SHARE * epsilon / (self.setting.rounds * parts)
+        return np.maximum(0.0, self.record_curvature / allowed - self.base.min(axis=0))
+
+    def _guess(self, budget: Budget, rounds: int) -> float:
+        if budget.delta == 0.0:
+            raise InputError(
+                f"Gaussian noise cannot meet delta = 0 (epsilon {budget.epsilon:g}); allow a small delta such as "
+                f"1e-6, or use gamma-norm noise."
+            )
+        return 1.1 * math.sqrt(rounds) / gaussian.mu(budget.epsilon, budget.delta)
+
+
+TERMS: dict[str, Callable[[Setting, FloatArray, FloatArray], LinearTerm]] = {
+    GammaNorm.name: PureTerm,
+    Gaussian.name: GaussianTerm,
+}
+"""By mechanism."""

@@ -1,0 +1,103 @@
+"""One round: the agents' half and the half of whoever combines their releases.
+
+The agent takes in what was broadcast (`absorb`), forms its subproblem, solves and perturbs it (`answer`); the releases
+are combined to what is broadcast next (`combine`): one vector for all from a server, or on a graph to every node the
+mean of its neighbours' releases. Who combines sees releases and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpadmm.admm.algorithm import Plan
+from dpadmm.admm.consensus import Server
+from dpadmm.admm.perturbations.base import Release, Task, Words
+from dpadmm.admm.solvers.base import Memory, Trail
+from dpadmm.admm.subproblem import Subproblem
+from dpadmm.problems.shards import FloatArray, Shards
+
+
+@dataclass(frozen=True, eq=False)
+class AgentState:
+    """What a batch of agents carries from round to round.
+
+    `released`, `dual` and `slope` are functions of what was released and broadcast; `memory` belongs to the solver and
+    may be private.
+    """
+
+    released: FloatArray
+    dual: FloatArray
+    memory: Memory
+    slope: FloatArray | None = None  # the gradient that the last release gives away, where the next round recycles it
+
+    def to_arrays(self) -> dict[str, FloatArray]:
+        """As named arrays, for a ledger or a checkpoint; the private ones are marked by their names."""
+        private = {f"private.{name}": values for name, values in self.memory.private.items()}
+        slope = {} if self.slope is None else {"slope": self.slope}
+        return {"released": self.released, "dual": self.dual, "point": self.memory.point, **slope, **private}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, FloatArray]) -> AgentState:
+        private = {name.removeprefix("private."): a for name, a in arrays.items() if name.startswith("private.")}
+        return cls(arrays["released"], arrays["dual"], Memory(arrays["point"], private), arrays.get("slope"))
+
+
+def begin(plan: Plan) -> AgentState:
+    """Zeros, as the papers' proofs require, or the nearest point of a set without zero; nothing depends on data."""
+    zeros = np.zeros((plan.setting.agents, plan.setting.dimension))
+    first = plan.setting.problem.domain.project(zeros)
+    return AgentState(released=first, dual=zeros, memory=plan.algorithm.phases[0].solver.start(first))
+
+
+def opening(plan: Plan, runs: int) -> Server:
+    """What is broadcast before round one, for the plan of all agents: where they begin is in the terms."""
+    return plan.algorithm.consensus.opening(plan.setting, begin(plan).released, runs)
+
+
+def absorb(plan: Plan, state: AgentState, common: FloatArray, round: int, missed: bool = False) -> AgentState:
+    """Takes in what the releases of round `round` were combined to; `common` has one row per agent.
+
+    `missed` says that the agent does not answer that broadcast, so that its last release stands for it.
+    """
+    consensus, moving = plan.algorithm.consensus, round + 1 if plan.algorithm.consensus.server_first else round
+    skips = not missed if consensus.server_first else round == 0
+    if skips or not plan.algorithm.phases[plan.algorithm.phase(moving)].moves_dual:
+        return state
+    return replace(state, dual=consensus.dual(plan.setting, plan.dual_rho(moving), state.dual, state.released, common))
+
+
+def answer(
+    plan: Plan, state: AgentState, shards: Shards, common: FloatArray, round: int, words: Words
+) -> tuple[Release, AgentState]:
+    """The agents' half of a round: the only code that leads from records to releases.
+
+    `state` has absorbed the previous round; `common` is what was broadcast then, one row per agent.
+    """
+    setting, consensus, rho = plan.local, plan.algorithm.consensus, plan.rho(round)
+    phase = plan.algorithm.phases[plan.algorithm.phase(round)]
+    tilt, kappa, centre = consensus.terms(setting, rho, state.dual, state.released, common)
+    subproblem = Subproblem(setting.problem, shards, setting.weights, tilt, kappa, centre)
+    eta = plan.eta(round)[:, None]
+    memory = state.memory
+    if not phase.solver.reads_records:
+        assert state.slope is not None
+        memory = replace(memory, trail=Trail(state.released, state.slope))
+    task = Task(setting, plan.noise_in(round), phase.solver, subproblem, memory, eta, words)
+    release, memory = phase.perturbation.release(task)
+    dual, slope = state.dual, None
+    if consensus.server_first and phase.moves_dual:
+        dual = consensus.dual(setting, plan.dual_rho(round), dual, release.value, common)
+    if plan.algorithm.recycles(round + 1):
+        # Of the release, not of the minimiser behind it: that one differs by the solver's residual, which is private.
+        slope = -(tilt + kappa * (release.value - centre))
+    return release, AgentState(release.value, dual, replace(memory, trail=None), slope)
+
+
+def combine(plan: Plan, server: Server, releases: FloatArray, round: int) -> Server:
+    """The server's half, from releases (runs, agents, D)."""
+    return plan.algorithm.consensus.combine(
+        plan.setting, server, releases, eta=plan.eta(round), rho=plan.rho(round), next_rho=plan.rho(round + 1)
+    )
