@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpadmm.admm.graphs import parse
 from dpadmm.admm.perturbations.base import Task
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.subproblem import Subproblem
@@ -54,6 +55,7 @@ def terms() -> Callable[..., Setting]:
             norm_bound=1.0,
             relation=Relation.REPLACE,
             rounds=10,
+            graph=parse(f"complete:{counts.size}") if counts.size > 1 else None,
         )
         return replace(setting, **changes)
 

@@ -5,13 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.admm.noise import Multiplier
+from dpadmm.admm.noise import Multiplier, TotalBudget
 from dpadmm.admm.perturbations import SampledGradient
 from dpadmm.admm.perturbations.batches import PoissonCost, UniformCost
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.solvers import Sgd, Svrg
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
+from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy import accounting, mixtures
+from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import (
     ComposedDpEvent,
     GaussianDpEvent,
@@ -26,6 +29,7 @@ from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import ClippedSquared, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import gather
+from dpadmm.spec import RunSpec
 
 ZERO_OUT, REPLACE = Relation.ZERO_OUT, Relation.REPLACE
 ROWS, RECORDS, WIDTH, REACH = 3000, 10, 3, 0.05
@@ -251,6 +255,30 @@ def test_the_split_of_the_proof_is_better_than_others(terms):
     others = [cost.total(cost._with(0, 100.0, split), 1e-5) for split in (0.001, 0.01, 0.1, 0.6)]
     assert chosen <= min(others) * 1.001
     assert chosen < 0.9 * max(others)
+
+
+def test_agents_with_as_many_records_but_other_budgets_have_each_their_own_split(terms, monkeypatch):
+    monkeypatch.setattr(mixtures, "POINTS", 2000)  # rough, which is as good here, and quick
+    monkeypatch.setattr(accounting, "_kept", accounting._kept.__wrapped__)  # so nothing rough is kept
+    recipe = ALGORITHMS["ps-admm"].tuned(batch=1, sampling="uniform", updates=2)
+    setting, budgets = terms(Problem(), [40, 40], relation=REPLACE, rounds=2), (Budget(0.5, 1e-5), Budget(8.0, 1e-3))
+    together = recipe.plan(setting, TotalBudget(budgets))
+    alone = [recipe.plan(setting.take([i]), TotalBudget((budgets[i],))) for i in range(2)]
+    assert together.events(1) == tuple(plan.events(1)[0] for plan in alone)
+    for agent, budget in enumerate(budgets):
+        assert 0.99 * budget.epsilon < together.accounts().guarantee(agent, budget.delta).epsilon <= budget.epsilon
+
+
+@pytest.mark.parametrize("algorithm", ["ps-admm", "ps-admm-anchor", "ps-admm-sgd"])
+def test_noise_is_found_where_drawing_a_record_is_about_as_rare_as_delta(algorithm):
+    """Noise of the size of a drawn record's shift is then hundreds of times too loud."""
+    spec = RunSpec(algorithm, epsilon=1.0, delta=1e-2, relation="zero-out", batch=0.001, rounds=1, updates=1)
+    plan = spec.plan(np.array([2000]), 3, 2)
+    spent = plan.accounts().worst(1e-2).epsilon
+    assert spent <= 1.0
+    # Without an anchor nothing happens but with the chance of being drawn, which delta covers whatever the noise.
+    assert (spent == 0.0) if algorithm == "ps-admm-sgd" else (spent > 0.99)
+    assert 0.0 < plan.noise[0].mechanism.noise_multiplier[0] < 10.0
 
 
 # -- noise -------------------------------------------------------------------------------------------------------------

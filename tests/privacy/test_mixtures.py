@@ -161,6 +161,28 @@ def test_vectors_of_those_lengths_cost_no_more_in_any_direction(event: DpEvent, 
         assert delta == pytest.approx(composed.get_delta_for_epsilon(epsilon), abs=5 * error + 1e-6, rel=5e-3)
 
 
+def rarely_taken_away(epsilon: float, share: float, shift: float) -> float:
+    """The exact delta of a subsampled Gaussian, share delta_0(ln(1 + (e^epsilon - 1)/share)), without e^epsilon."""
+    return share * gaussian.delta(epsilon + math.log1p((share - 1.0) * math.exp(-epsilon)) - math.log(share), shift)
+
+
+@pytest.mark.parametrize("share", [1e-4, 0.1, 0.999])
+@pytest.mark.parametrize("shift", [20.0, 40.0, 100.0, 8000.0])
+def test_deltas_are_exact_where_losses_are_beyond_any_exponential(share: float, shift: float) -> None:
+    mixture = mixtures.Mixture(PoissonSampledDpEvent(share, GaussianDpEvent(1.0 / shift)))
+    epsilons = mixture.loss(shift + np.linspace(-6.0, 7.0, 101))
+    exact = [rarely_taken_away(epsilon, share, shift) for epsilon in epsilons.tolist()]
+    np.testing.assert_allclose(mixture.deltas(epsilons, added=False), exact, rtol=1e-10)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9])
+@pytest.mark.parametrize("epsilon", [800.0, 900.0])
+def test_where_losses_are_large_epsilon_is_hardly_above_the_exact_one(share: float, epsilon: float) -> None:
+    """A thousandth: dp_accounting drops e^-loss, which underflows."""
+    event, delta = PoissonSampledDpEvent(share, GaussianDpEvent(1.0 / 40.0)), rarely_taken_away(epsilon, share, 40.0)
+    assert epsilon <= ACCOUNTANTS["pld"].epsilon({event: 1}, delta, ZERO_OUT) <= 1.0014 * epsilon
+
+
 def test_more_noise_costs_less() -> None:
     events = [MixtureOfGaussiansDpEvent(scale, (1.0, 20.0), (0.95, 0.05)) for scale in (5.0, 6.0, 10.0, 30.0, 100.0)]
     costs = [best({event: 40}, 1e-5, ZERO_OUT).epsilon for event in events]

@@ -160,7 +160,12 @@ def _first_connected(asked: Request, what: str) -> IntArray:
 
 def count(text: str) -> int:
     """How many nodes a text asks for; nothing is built, so that a stranger's text can be refused first."""
-    return listed(text).nodes if is_json(text) else request(text).nodes
+    return _count(text) if is_json(text) else request(text).nodes
+
+
+@lru_cache(maxsize=32)
+def _count(text: str) -> int:
+    return listed(text).nodes
 
 
 def _checked(nodes: int, pairs: IntArray, what: str, hint: str, say: Callable[[int], str] = str) -> IntArray:

@@ -28,9 +28,10 @@ from dpadmm.problems.shards import FloatArray
 
 MOST_NODES = 500  # eigenvalues of dense matrices, some hundred times
 LARGEST = 1e50  # of the numbers: products of four of them are numbers still
+# With x of +1 and -1 by colour, x(D + A) = 0; so y = x/theta⁺ has yW⁺Q = 0, and all of (ii) but b D_M vanishes at y.
 BIPARTITE = (
-    "the graph is bipartite, and there condition (ii) cannot hold for any gamma: D + A is singular, while D_M, which "
-    "must be smaller, is positive definite. The theorem says nothing here; the method may converge all the same."
+    "the graph is bipartite, and there condition (ii) cannot hold for any gamma: D + A is singular, while the last "
+    "term is positive definite. The theorem says nothing here; the method may converge all the same."
 )
 _STEPS = 18  # of each search: to 2e-4 of its range
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -170,7 +171,9 @@ def _decide(parts: _Matrices) -> Condition:
     holds = first > doubt_first and second > doubt_second
     length, mu = 1.0 / parts.inverse_length(a, b), 1.0 + a / b
     if holds:
-        reason = f"both conditions hold, for example with L = {length:.4g} and mu = {mu:.4g}."
+        reason = (
+            f"both conditions hold, for example with L = {length:.4g} and mu = {mu:.4g}; without noise it converges."
+        )
     else:
         wrong = "(i)" if first <= doubt_first else "(ii)"
         reason = f"condition {wrong} fails for every L and mu that was tried; a larger gamma may help."

@@ -1,4 +1,4 @@
-"""How far every node was from the network's mean, round by round: what `dpadmm train` on a graph leaves in nodes.csv."""
+"""How far every node was from the network's mean, round by round: nodes.csv, as `dpadmm train` on a graph writes it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _columns(path: Path) -> dict[str, NDArray[Any]]:
         table = read_csv(path)
     except (ArrowException, OSError) as error:
         raise InputError(f"{str(path)!r} cannot be read: {error}.") from None
-    if tuple(table.column_names) != COLUMNS or not table.num_rows:
+    if not set(COLUMNS) <= set(table.column_names) or not table.num_rows:
         raise InputError(f"{str(path)!r}: the columns {','.join(COLUMNS)} with at least one row are needed.")
     found = {name: table[name].to_numpy() for name in COLUMNS}
     for name, kinds in (("run", "iu"), ("round", "iu"), ("disagreement", "iuf")):

@@ -132,8 +132,8 @@ def _show(summary: dict[str, Any]) -> None:
         console.print("Theorem IV.1 is not evaluated for so many nodes.", style="dim")
     else:
         given = f" for theta {found['theta']:g}, gamma {found['gamma']:g}, smoothness {found['smoothness']:g}: "
-        verdict = ("Recycled ADMM converges", "bold green") if found["holds"] else ("Not proven", "bold yellow")
-        console.print(Text.assemble(verdict, given, found["reason"]), soft_wrap=True)
+        style, word = ("bold green", "applies") if found["holds"] else ("bold yellow", "does not apply")
+        console.print(Text.assemble((f"Theorem IV.1 {word}", style), given, found["reason"]), soft_wrap=True)
     if summary["picture"]:
         console.print(f"picture in {summary['picture']}", soft_wrap=True)
 

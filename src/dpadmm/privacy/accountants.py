@@ -9,9 +9,9 @@ relation in force*. dp_accounting sometimes applies a relation a second time, an
 * its `PLDAccountant` forgets to multiply randomised response by the count.
 
 So plain events are handed over one at a time, each under the relation that takes its noise multiplier as it is:
-REPLACE_ONE for randomised response, REPLACE_SPECIAL for everything else. The caller's relation matters for sampling
-only: independent coins (Poisson) are accounted for under zero-out, samples of a fixed size under replace, and each is
-refused under the other. For objective perturbation, whose bounds differ, it matters too.
+REPLACE_ONE for randomised response, REPLACE_SPECIAL for everything else. The caller's relation matters for objective
+perturbation, whose bound depends on it, and for sampling: independent coins (Poisson) are accounted for under zero-out,
+samples of a fixed size under replace, and each is refused under the other.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ _OF_FIXED_SIZE = (SampledWithoutReplacementDpEvent,)
 _OBJECTIVE = (GaussianObjectiveDpEvent,)
 
 # Sampling at an order a costs O(a) or O(a²) to bound, and at whole orders only is the bound itself.
-_SAMPLED_ORDERS = np.array([1.25, 1.5, *range(2, 65), 80, 96, 128, 192, 256])
+_SAMPLED_ORDERS = (1.25, 1.5, *map(float, range(2, 65)), 80.0, 96.0, 128.0, 192.0, 256.0)
+_POISSON_ORDERS = tuple(map(float, DEFAULT_RDP_ORDERS))
+_PLAIN_ORDERS = tuple(1.0 + np.geomspace(0.011, 1e5, 400))
 
 
 class Accountant(ABC):
@@ -145,17 +147,17 @@ class Renyi(Accountant):
     understands = (*_PURE, *_GAUSSIAN, PoissonSampledDpEvent, *_OF_FIXED_SIZE, *_OBJECTIVE)
 
     def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
-        orders = 1.0 + np.geomspace(0.011, 1e5, 400)
+        orders = _PLAIN_ORDERS
         if any(isinstance(event, _OBJECTIVE) for event in flat):
             orders = objective.ORDERS
         if any(isinstance(event, PoissonSampledDpEvent) for event in flat):
-            orders = np.array(DEFAULT_RDP_ORDERS)
+            orders = _POISSON_ORDERS
         if any(isinstance(event, _OF_FIXED_SIZE) for event in flat):
             orders = _SAMPLED_ORDERS
         total = np.zeros(len(orders))
         for event, count in flat.items():
             # The floor covers the rounding of logarithms, which may come out below zero.
-            total += count * (np.maximum(_curve(event, tuple(orders), relation), 0.0) + 1e-14)
+            total += count * (np.maximum(_curve(event, orders, relation), 0.0) + 1e-14)
         return float(compute_epsilon(orders, total, delta)[0])
 
 
@@ -277,7 +279,7 @@ def _is_bare(event: DpEvent) -> bool:
     return isinstance(event, NonPrivateDpEvent) or bool(event.noise_multiplier == 0.0)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=4096)
 def _curve(event: DpEvent, orders: tuple[float, ...], relation: Relation) -> objective.FloatArray:
     """One event's Rényi divergences; a search for a noise level asks for the same ones again and again."""
     grid = np.array(orders)

@@ -90,7 +90,8 @@ class Mixture:
         else:
             x = self.where(epsilons)
             upper = ndtr(-np.subtract.outer(x, self.shifts)) @ self.shares
-            found = upper - np.exp(np.minimum(epsilons, 700.0) + log_ndtr(-x))
+            # No more than `upper`, for the loss is at least epsilon there: this exponent never overflows.
+            found = upper - np.exp(epsilons + log_ndtr(-x))
         found = np.clip(found, 0.0, 1.0)
         # Rounding must not make the curve rise.
         return np.maximum.accumulate(found[::-1])[::-1]

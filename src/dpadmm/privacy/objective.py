@@ -42,8 +42,8 @@ lost: a (2 mu)^2 / 2.
 Added: the loss is convex in eta and -ln psi' <= 0, so it is at most the larger of the losses at the limits of eta: 0
 and mu, or -mu and mu. Replaced: likewise at the corners of (eta_1, eta_2), plus ln(1 + kappa). With unit vectors e_1,
 e_2 along the records the shifts there are 0, mu e_1, -mu e_2 and mu (e_1 - e_2); or +-mu (e_1 - e_2) and
-+-mu (e_1 + e_2), one pair of which is no longer than sqrt(2) mu, the other no longer than 2 mu. The delta of the largest
-of some losses is at most the sum of their deltas.
++-mu (e_1 + e_2), one pair of which is no longer than sqrt(2) mu, the other no longer than 2 mu. The delta of the
+largest of some losses is at most the sum of their deltas.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from dpadmm.privacy.relations import Relation
 
 FloatArray = NDArray[np.float64]
 
-ORDERS = 1.0 + np.geomspace(0.05, 3e3, 80)
+ORDERS = tuple(1.0 + np.geomspace(0.05, 3e3, 80))
 """Rényi orders for tallies with these events; every one of them costs time in a search for the noise."""
 
 _SAFETY = 3e-8

@@ -183,11 +183,11 @@ class UniformCost(Cost):
 
     def __init__(self, setting: Setting, solver: Svrg, delta: float) -> None:
         super().__init__(setting, solver)
-        self._delta = delta
+        self._deltas = np.full(setting.agents, delta, dtype=np.float64)  # what the proof is tuned to
         longest = setting.problem.loss.gradient_bound(setting.norm_bound)
         self._drawn = 4.0 * longest * ROUNDING * setting.weights * setting.counts / setting.gradient_sensitivity()
         self.kinds = tuple(setting.counts.tolist())
-        self._splits: dict[Hashable, float] = {}  # of calibrated agents
+        self._splits: dict[tuple[Hashable, float], float] = {}  # by kind and calibrated multiplier
 
     def mean_shift(self, agent: int) -> float:
         return 1.0 + float(self._drawn[agent] / self.setting.counts[agent])
@@ -196,13 +196,16 @@ class UniformCost(Cost):
         return float(self._drawn[agent])
 
     def round(self, agent: int, multiplier: float) -> DpEvent:
-        split = self._splits.get(self.kinds[agent])
+        split = self._splits.get((self.kinds[agent], multiplier))
         return self._with(agent, multiplier, self._best_split(agent, multiplier) if split is None else split)
 
     def _calibrated(self, agent: int, budget: Budget) -> float:
         rough = self._search(lambda level: self._with(agent, level, 0.03), agent, budget, 0.05)
-        self._splits[self.kinds[agent]] = self._best_split(agent, rough)
-        return self._search(lambda level: self.round(agent, level), agent, budget, PRECISE, rough)
+        self._deltas[agent] = budget.delta
+        split = self._best_split(agent, rough)
+        found = self._search(lambda level: self._with(agent, level, split), agent, budget, PRECISE, rough)
+        self._splits[self.kinds[agent], found] = split
+        return found
 
     def _with(self, agent: int, multiplier: float, split: float) -> DpEvent:
         anchor = GaussianDpEvent(multiplier * math.sqrt(split))
@@ -214,7 +217,7 @@ class UniformCost(Cost):
         """The share of the noise's variance that the proof gives to the anchor, so that it proves most."""
 
         def cost(log_split: float) -> float:
-            return self.total(self._with(agent, multiplier, math.exp(log_split)), self._delta)
+            return self.total(self._with(agent, multiplier, math.exp(log_split)), float(self._deltas[agent]))
 
         found = minimize_scalar(cost, bounds=(math.log(1e-4), math.log(0.9)), method="bounded", options={"maxiter": 12})
         return math.exp(float(found.x))

@@ -107,8 +107,9 @@ class LinearTerm(ABC):
             )
         while cost(high) > budget.epsilon:
             low, high = high, 2.0 * high
-        while low == high and cost(low) <= budget.epsilon:
-            low, high = low / 2.0, low
+        if low == high:
+            while cost(low) <= budget.epsilon:
+                low, high = low / 2.0, low
         return smallest(cost, budget.epsilon, low, high, tolerance=1e-7)
 
     @abstractmethod
