@@ -47,9 +47,9 @@ def lbfgs(prepared: Prepared) -> np.ndarray:
         for i in range(shards.agents):
             rows = shards.features[shards.starts[i] : shards.stops[i]]
             signs = shards.targets[shards.starts[i] : shards.stops[i]]
-            centre = 0.5 * (before[i] + before[near[i]].mean(axis=0))
+            centre, kappa = 0.5 * (before[i] + before[near[i]].mean(axis=0)), 2 * theta * near[i].size
 
-            def objective(v, rows=rows, signs=signs, tilt=2 * q[i], kappa=2 * theta * len(near[i]), centre=centre):
+            def objective(v, rows=rows, signs=signs, tilt=2 * q[i], kappa=kappa, centre=centre):
                 margins, off = signs * (rows @ v), v - centre
                 value = np.logaddexp(0.0, -margins).mean() + strength / 2 * v @ v + tilt @ v + kappa / 2 * off @ off
                 slope = rows.T @ (-signs / (1.0 + np.exp(margins))) / signs.size + strength * v + tilt + kappa * off

@@ -49,7 +49,8 @@ def row(name: str, nodes: int, **changes: Any) -> dict[str, Any]:
 
 
 def show(title: str, rows: list[dict[str, Any]]) -> None:
-    print(f"\n{title}\n{'':30}{'training loss (range)':>26}{'test error (range)':>26}{'P(T)':>8}{'epsilon':>9}{'noise':>8}")
+    heads = f"{'training loss (range)':>26}{'test error (range)':>26}{'P(T)':>8}{'epsilon':>9}{'noise':>8}"
+    print(f"\n{title}\n{'':30}{heads}")
     for found in rows:
         loss = f"{found['loss']:.4f} ({found['loss_range'][0]:.3f}-{found['loss_range'][1]:.3f})"
         error = f"{found['test_error']:.4f} ({found['error_range'][0]:.3f}-{found['error_range'][1]:.3f})"

@@ -1,4 +1,4 @@
-"""From what a spec asks for to a request for noise: a total budget for all agents or for each, or a paper's own words."""
+"""From what a spec asks for to a request for noise: a total budget of all agents or of each, or a paper's own words."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ class Request:
     """What an agent is asked: a step of a run it has joined, and that step's public inputs.
 
     `inputs` is what was heard last: one row per run of the batch, or on a graph, where everybody hears something else,
-    one row per agent; one row for a real owner. `missed` holds the inputs of rounds that were not answered, where the terms allow that. `seen` is the seal of the agent's last release,
-    if the asker has one.
+    one row per agent; one row for a real owner. `missed` holds the inputs of rounds that were not answered, where the
+    terms allow that. `seen` is the seal of the agent's last release, if the asker has one.
     """
 
     run: str

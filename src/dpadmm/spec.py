@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm import graphs
+from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.graphs import Graph
 from dpadmm.admm.noise import Request
 from dpadmm.admm.rho import RHO_SCHEDULES, ConstantRho
@@ -107,7 +107,7 @@ class RunSpec:
         if self.rho_schedule is not None:
             changes["rho"] = build("rho schedule", RHO_SCHEDULES, self.rho_schedule)
             if self.rho is not None and not changes["rho"].scales_rho:
-                raise InputError(f"give a rho or the rho schedule {self.rho_schedule!r}, which makes its own, not both.")
+                raise InputError(f"give a rho or the rho schedule {self.rho_schedule!r}, not both: it makes its own.")
         elif self.rho is not None and not recipe.rho.scales_rho:
             changes["rho"] = ConstantRho()
         if self.dual_rho is not None:

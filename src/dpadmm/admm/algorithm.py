@@ -133,7 +133,6 @@ class Algorithm:
             plan.check_budget(request.of_each(setting.agents))
         return plan
 
-
     def _noise(self, setting: Setting, index: int, request: Request) -> Noise:
         """What a phase draws, each time it comes."""
         solver, perturbation = self.phases[index].solver, self.phases[index].perturbation

@@ -28,6 +28,7 @@ from dpadmm.problems.shards import FloatArray
 
 MOST_NODES = 500  # eigenvalues of dense matrices, some hundred times
 LARGEST = 1e50  # of the numbers: products of four of them are numbers still
+APART = 1e8  # of penalties; squares of the ratio must be well within the digits there are
 # With x of +1 and -1 by colour, x(D + A) = 0; so y = x/theta⁺ has yW⁺Q = 0, and all of (ii) but b D_M vanishes at y.
 BIPARTITE = (
     "the graph is bipartite, and there condition (ii) cannot hold for any gamma: D + A is singular, while the last "
@@ -63,6 +64,8 @@ def condition(
         )
     now = _positive("theta", theta, graph.nodes)
     then = now if next_theta is None else _positive("next theta", next_theta, graph.nodes)
+    if max(now.max(), then.max()) > APART * min(now.min(), then.min()):
+        raise InputError(f"theorem IV.1: penalties theta differ by more than {APART:g}; no matrix can hold them.")
     if np.any(then < now):
         raise InputError("theorem IV.1: a penalty theta falls from one cycle to the next; it must not.")
     if not 0.0 <= gamma <= LARGEST:

@@ -30,7 +30,10 @@ DataDir = Annotated[
 Target = Annotated[str | None, _option(_DATA, "--target", "Column of the file to predict.")]
 Owner = Annotated[str | None, _option(_DATA, "--owner", "Column of the file that names each record's owner.")]
 Agents = Annotated[
-    int | None, _option(_DATA, "--agents", "Agents to split the records over, where no column names owners.", "100, or the graph's")
+    int | None,
+    _option(
+        _DATA, "--agents", "Agents to split the records over, where no column names owners.", "100, or the graph's"
+    ),
 ]
 Split = Annotated[
     str | None, _option(_DATA, "--split", "How: random, by-label, dirichlet or dirichlet:NUMBER.", "random")
@@ -105,7 +108,8 @@ DualRho = Annotated[
     float | None, _option(_ALGORITHM, "--dual-rho", "Penalty of the dual steps on a graph; default: the algorithm's.")
 ]
 Rho = Annotated[
-    float | None, _option(_ALGORITHM, "--rho", "ADMM's penalty parameter; default: 0.1, 1/1750 on graphs, or a schedule's.")
+    float | None,
+    _option(_ALGORITHM, "--rho", "ADMM's penalty parameter; default: 0.1, 1/1750 on graphs, or a schedule's."),
 ]
 RhoSchedule = Annotated[
     str | None, _option(_ALGORITHM, "--rho-schedule", "From 'dpadmm rho-schedules' (e.g. growing:2:5:10000).")

@@ -85,7 +85,10 @@ def _choices(result: Result) -> Table:
 
 
 def _figures(result: Result) -> Table:
-    shown = table(["", "global model", "agents' models"])
+    graph = result.plan.algorithm.consensus.decentralised
+    shown = table(
+        ["", "mean of the nodes" if graph else "global model", "nodes' own models" if graph else "agents' models"]
+    )
     error = "test error" if result.dataset.classes else "test error (rms)"
     for label, name in (("training loss", "train_loss"), (error, "test_error"), ("objective", "objective")):
         if name in result.history:
@@ -109,6 +112,13 @@ def _details(result: Result) -> Table:
     grid.add_column()
     if summary["noise_multiplier"] is not None:
         grid.add_row("noise multiplier", f"{summary['noise_multiplier']:.4g}, every step")
+    graph = result.plan.setting.graph
+    if graph is not None:
+        grid.add_row("graph", f"{graph.nodes:,} nodes, {len(graph.edges):,} edges, no server")
+    if result.convergence is not None:
+        grid.add_row("theorem IV.1", result.convergence.reason)
+    if result.by_agent:
+        grid.add_row("epsilon by agent", ", ".join(f"{each.epsilon:#.4g}" for each in result.by_agent[:20]))
     share = summary["clipped_rows"] / summary["records"]
     grid.add_row("rows clipped", f"{summary['clipped_rows']:,} ({share:.0%}) to norm {result.experiment.run.clip:g}")
     if summary["repeats"] > 1:

@@ -101,12 +101,13 @@ def train(
         scaling=scaling, task=task, loss=loss, penalty=penalty, strength=strength, set=_set(domain),
         norm_bound=norm_bound, intercept=intercept, weighting=weighting, precision=precision,
         algorithm=algorithm, rounds=rounds, updates=updates, batch=batch, sampling=sampling, average=average,
-        reach=reach, topology=_topology(topology), damping=damping, rho=rho, dual_rho=dual_rho, rho_schedule=rho_schedule, radius=radius, schedule=schedule, tolerance=tolerance,
+        reach=reach, topology=_topology(topology), damping=damping, rho=rho, dual_rho=dual_rho,
+        rho_schedule=rho_schedule, radius=radius, schedule=schedule, tolerance=tolerance,
         extra_curvature=extra_curvature, unit_gain=unit_gain,
         epsilon=epsilon, delta=delta, epsilons=_numbers("--epsilons", epsilons),
-        deltas=_numbers("--deltas", deltas), alpha=_numbers("--alpha", alpha), relation=relation, paper_noise=paper_noise, noise_multiplier=noise_multiplier,
-        mechanism=mechanism, evaluation_epsilon=evaluation_epsilon, seed=seed, repeats=repeats,
-        measure_every=measure_every,
+        deltas=_numbers("--deltas", deltas), alpha=_numbers("--alpha", alpha), relation=relation,
+        paper_noise=paper_noise, noise_multiplier=noise_multiplier, mechanism=mechanism,
+        evaluation_epsilon=evaluation_epsilon, seed=seed, repeats=repeats, measure_every=measure_every,
     )  # fmt: skip
     if auto and resume:
         raise InputError("--auto chooses for a new run; a resumed one goes on with what was chosen for it.")

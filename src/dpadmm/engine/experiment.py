@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import PaperNoise
-from dpadmm.admm.solvers import Exact
+from dpadmm.admm.recycling_condition import Condition, condition
+from dpadmm.admm.solvers import Exact, Recycled
 from dpadmm.engine import checkpoint
 from dpadmm.engine.engines import opened
 from dpadmm.engine.folder import Folder
@@ -30,6 +32,7 @@ from dpadmm.privacy.randomness import Seeded
 from dpadmm.problems.shards import FloatArray
 from dpadmm.spec import Experiment
 
+LARGEST_GRAPH = 100  # nodes up to which the convergence of recycled rounds is looked into without being asked
 NUMBERS_AT_ONCE = 50_000_000  # how large the batch of runs that go side by side may grow
 
 Progress = Callable[[int, int, History], None]
@@ -138,7 +141,18 @@ def _result(prepared: Prepared, parts: list[tuple[State, History]], seconds: flo
         seconds=seconds,
         warnings=prepared.warnings,
         choices=prepared.choices,
+        convergence=_convergence(plan),
     )
+
+
+def _convergence(plan: Plan) -> Condition | None:
+    """Theorem IV.1's verdict on a recipe that recycles: by public bounds on curvature, from its first cycle on."""
+    graph, smoothness = plan.setting.graph, plan.setting.smoothness
+    damping = [phase.solver.damping for phase in plan.algorithm.phases if isinstance(phase.solver, Recycled)]
+    if graph is None or smoothness is None or not damping or graph.nodes > LARGEST_GRAPH:
+        return None
+    theta, following = plan.rho(1), plan.rho(1 + len(plan.algorithm.phases))
+    return condition(graph, theta, damping[0], smoothness, following)
 
 
 def _claimed(prepared: Prepared) -> float | None:

@@ -12,7 +12,6 @@ import numpy as np
 
 from dpadmm.problems.shards import FloatArray
 
-
 _NODES = "nodes."
 
 

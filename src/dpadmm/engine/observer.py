@@ -76,9 +76,10 @@ class Observer:
         cohort, released = self.cohort, state.agents.released
         measured = {
             "train_loss_local": self._mean(losses),
-            **{"augmented_objective": cohort.by_run(each).sum(axis=1) for each in augmented},
             "residual": metrics.consensus_residual(cohort.by_run(released), state.common),
         }
+        if augmented:
+            measured["augmented_objective"] = cohort.by_run(augmented[0]).sum(axis=1)
         if self.test is not None:
             loss = cohort.plan.setting.problem.loss
             measured["test_error_local"] = self._mean(metrics.test_errors(loss, self.test, released))

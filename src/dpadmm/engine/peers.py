@@ -1,8 +1,8 @@
 """Owners on a graph, each with its own agent, policy and ledger, and no server.
 
-A node is asked with the mean of its neighbours' last releases and with nothing else. Each keeps its own books: a release
-that was made once can be had again, at no cost. So after a crash the nodes go on from the lowest round that all of them
-have; those that were ahead answer what they answered before.
+A node is asked with the mean of its neighbours' last releases and with nothing else. Each keeps its own books, and a
+release that was made once can be had again, at no cost. So after a crash the nodes go on from the lowest round that all
+of them have; those that were ahead answer what they answered before.
 """
 
 from __future__ import annotations

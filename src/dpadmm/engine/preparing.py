@@ -91,7 +91,7 @@ def prepare(experiment: Experiment) -> Prepared:
 
 
 def _with_nodes(experiment: Experiment) -> Experiment:
-    """As many agents as the topology has nodes, where nothing else says how many; names of owners are left for later."""
+    """As many agents as the topology has nodes, where nothing else says how many."""
     run, data = experiment.run, experiment.data
     if run.topology is None or data.agents is not None or data.owner is not None:
         return experiment

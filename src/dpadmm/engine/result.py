@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.admm.algorithm import Plan
+from dpadmm.admm.recycling_condition import Condition
 from dpadmm.datasets import Described
 from dpadmm.engine.choices import Choice
 from dpadmm.engine.history import History
@@ -35,6 +36,7 @@ class Result:
     out: str | None = None
     choices: tuple[Choice, ...] = ()  # of mini-batches and inner steps, where the engine was asked to choose
     estimated_error: float | None = None  # the mean of the owners' private estimates, where the terms have them
+    convergence: Condition | None = None  # what theorem IV.1 says of recycled rounds, on graphs that are not too large
 
     @property
     def private(self) -> bool:
@@ -50,6 +52,16 @@ class Result:
     @property
     def train_loss(self) -> float:
         return float(self.history.last("train_loss").mean())
+
+    @property
+    def by_agent(self) -> list[Guarantee]:
+        """What each agent's run costs, at its own delta: where agents have budgets of their own."""
+        run = self.experiment.run
+        if not (run.epsilons or run.deltas):
+            return []
+        accounts, agents = self.plan.accounts(), self.plan.setting.agents
+        deltas = run.deltas if len(run.deltas) == agents else (run.deltas or (run.delta or 0.0,)) * agents
+        return [accounts.guarantee(agent, delta) for agent, delta in enumerate(deltas)]
 
     def summary(self) -> dict[str, Any]:
         """What the command line prints: one flat object, nothing infinite in it."""
@@ -67,12 +79,16 @@ class Result:
             "records": int(setting.counts.sum()),
             "dimension": setting.dimension,
             "rounds": run.rounds,
+            "topology": run.topology,
+            "edges": None if setting.graph is None else len(setting.graph.edges),
+            "converges_by_theorem": None if self.convergence is None else self.convergence.holds,
             "private": self.private,
             "epsilon": _finite(guarantee.epsilon if guarantee else None),
             "delta": guarantee.delta if guarantee else None,
             "relation": str(setting.relation),
             "accountant": guarantee.accountant if guarantee else "none",
             "claimed_epsilon": self.claimed,
+            "epsilon_by_agent": [_finite(each.epsilon) for each in self.by_agent],
             "noise_multiplier": multiplier,
             **{name: self._mean(name) for name in _MEASURED},
             "test_error_std": self._spread("test_error"),

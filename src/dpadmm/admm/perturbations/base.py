@@ -85,9 +85,7 @@ class Perturbation(ABC):
         """Raises an `InputError` where the lemma does not cover this solver, problem or mechanism."""
 
     @abstractmethod
-    def calibrate(
-        self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None
-    ) -> Noise:
+    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
         """The noise of every round and its events, from public facts alone.
 
         `setting.rounds` is how often this phase comes. `kappas` is the curvature that consensus gives the subproblems
@@ -118,9 +116,7 @@ class Additive(Perturbation):
         if self.mechanism not in MECHANISMS:
             raise unknown("mechanism", self.mechanism, MECHANISMS)
 
-    def calibrate(
-        self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None
-    ) -> Noise:
+    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
         mechanism = MECHANISMS[self.mechanism](self._multipliers(setting, solver, request))
         return Noise(mechanism, repeated(mechanism.events(), solver.steps))
 

@@ -34,9 +34,7 @@ class Free(Perturbation):
                 f"'recycled' with it."
             )
 
-    def calibrate(
-        self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None
-    ) -> Noise:
+    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
         return Noise(Gaussian(np.zeros(setting.agents)), (NoOpDpEvent(),) * setting.agents)
 
     def printed(self, setting: Setting, noise: Noise, kappa: FloatArray) -> FloatArray | None:

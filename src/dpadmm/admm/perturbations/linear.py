@@ -36,7 +36,7 @@ from dpadmm.problems.losses.margin import MarginLoss
 from dpadmm.problems.shards import FloatArray
 
 OUTPUT_SHARE = 0.01  # of the linear term's cost, for the noise that covers the solver's tolerance
-JACOBIAN_SHARE = 0.5  # of the budget at most, for the determinants (as Zhang & Zhu 2017); extra curvature holds it there
+JACOBIAN_SHARE = 0.5  # of the budget at most, for the determinants (as Zhang & Zhu 2017); extra curvature sees to it
 
 
 @dataclass(frozen=True, eq=False)

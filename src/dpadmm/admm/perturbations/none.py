@@ -26,9 +26,7 @@ class Unperturbed(Perturbation):
     def check(self, setting: Setting, solver: Solver) -> None:
         """Nothing is claimed, so nothing is needed."""
 
-    def calibrate(
-        self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None
-    ) -> Noise:
+    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
         return Noise(Gaussian(np.zeros(setting.agents)), (NonPrivateDpEvent(),) * setting.agents)
 
     def release(self, task: Task) -> tuple[Release, Memory]:

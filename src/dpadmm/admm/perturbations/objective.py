@@ -85,9 +85,7 @@ class Objective(Perturbation):
                 f"perturbation {self.name!r} has no lemma for the set {problem.domain.name!r}; use 'whole'."
             )
 
-    def calibrate(
-        self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None
-    ) -> Noise:
+    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
         if kappas is None:
             kappas = np.full((1, setting.agents), setting.rho)
         term = self.term(setting, kappas)

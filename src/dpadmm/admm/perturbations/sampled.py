@@ -78,9 +78,7 @@ class SampledGradient(Perturbation):
             return UniformCost(setting, solver, delta)
         return PoissonCost(setting, solver, self.anchor_share)
 
-    def calibrate(
-        self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None
-    ) -> Noise:
+    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
         assert isinstance(solver, Sgd)
         assert not isinstance(request, Density)
         cost = self.cost(setting, solver, request.delta)
