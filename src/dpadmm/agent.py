@@ -225,7 +225,8 @@ class Agent:
 
     def repeat(self, run: str, round: int) -> Release:
         """A release that was made before, again: it costs nothing more."""
-        known = is_name(run) and type(round) is int and run in self._joined
+        joined = self._joined.get(run) if is_name(run) else None
+        known = joined is not None and type(round) is int and 1 <= round <= joined.plan.setting.rounds
         stored = self.ledger.find(run, str(round)) if known else None
         if stored is None:
             raise self._refusal("there is no such release.")

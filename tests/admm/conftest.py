@@ -55,7 +55,7 @@ def terms() -> Callable[..., Setting]:
             norm_bound=1.0,
             relation=Relation.REPLACE,
             rounds=10,
-            graph=parse(f"complete:{counts.size}") if counts.size > 1 else None,
+            graph=parse(f"{'complete' if counts.size < 50 else 'ring'}:{counts.size}") if counts.size > 1 else None,
         )
         return replace(setting, **changes)
 

@@ -9,7 +9,7 @@ import pytest
 from dpadmm.admm.algorithm import Algorithm, Phase
 from dpadmm.admm.consensus import Star
 from dpadmm.admm.noise import Multiplier, TotalBudget
-from dpadmm.admm.perturbations import Gradient, Objective, Output, Unperturbed
+from dpadmm.admm.perturbations import Gradient, Objective, Output, PenaltyNoise, Unperturbed
 from dpadmm.admm.schedules import Fixed, Theorem4
 from dpadmm.admm.solvers import Exact, Linearised
 from dpadmm.errors import InputError
@@ -63,12 +63,12 @@ REFUSED = {
     "laplace on the objective": (
         recipe(Exact(), Objective("laplace")),
         L2_PROBLEM,
-        r"perturbation 'objective' has a lemma for 'gamma-norm' noise only, not 'laplace'",
+        r"perturbation 'objective' has a lemma for 'gamma-norm' and 'gaussian' noise only, not 'laplace'",
     ),
-    "gaussian on the objective": (
-        recipe(Exact(), Objective("gaussian")),
+    "laplace on the penalty": (
+        recipe(Exact(), PenaltyNoise("laplace")),
         L2_PROBLEM,
-        r"perturbation 'objective' has a lemma for 'gamma-norm' noise only, not 'gaussian'",
+        r"perturbation 'penalty' has a lemma for 'gamma-norm' and 'gaussian' noise only, not 'laplace'",
     ),
     "an unknown mechanism": (
         recipe(Exact(), Output("gausian")),
@@ -147,7 +147,8 @@ def test_what_has_a_lemma_passes(terms):
             ALGORITHMS[name].check(terms(problem, [5, 6]))
     ALGORITHMS["dvp"].check(terms(L2_PROBLEM, [5, 6]))
     ALGORITHMS["dp-admm"].check(terms(Problem(Bumpy(), domain=Ball()), [5, 6]))
-    recipe(Exact(), Output("gamma-norm")).check(terms(L2_PROBLEM, [5, 6]))
+    for perturbation in (Output("gamma-norm"), Objective("gaussian"), PenaltyNoise(), PenaltyNoise("gaussian")):
+        recipe(Exact(), perturbation).check(terms(L2_PROBLEM, [5, 6]))
 
 
 def test_every_phase_is_checked(terms):

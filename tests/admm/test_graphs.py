@@ -110,6 +110,8 @@ def test_a_random_topology_takes_the_first_connected_seed() -> None:
     assert parse(f"erdos-renyi:20:0.12:{first}").text == parse("erdos-renyi:20:0.12").text
     with pytest.raises(InputError, match=r"seed"):
         parse("erdos-renyi:20:0.12:0")
+    assert parse("erdos-renyi:20:0.5").text == parse("erdos-renyi:20:0.5:0").text
+    assert parse("random-regular:20:4").text == parse("random-regular:20:4:0").text
 
 
 # Texts, and back.

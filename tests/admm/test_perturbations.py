@@ -192,7 +192,7 @@ def test_objective_event_is_density_and_jacobian_and_output_noise(loss, relation
 
 @pytest.mark.parametrize("budget", [Budget(1.0, 0.0), Budget(30.0, 0.0), Budget(1.0, 1e-5)], ids=str)
 def test_a_round_of_objective_perturbation_costs_what_the_budget_allows(budget, terms):
-    """What is left after the Jacobian and the output's hundredth goes to the linear term."""
+    """What is left after the Jacobian goes to the linear term, and a hundredth of that to the output."""
     setting = terms(L2_PROBLEM, [5, 50], rounds=20)
     noise = Objective().calibrate(setting, Exact(), TotalBudget((budget,)))
     per_round = {event.epsilon for event in noise.events}
@@ -202,9 +202,9 @@ def test_a_round_of_objective_perturbation_costs_what_the_budget_allows(budget, 
         assert epsilon == pytest.approx(budget.epsilon / 20, rel=1e-9)
     for agent, count in enumerate((5, 50)):
         jacobian = jacobian_by_hand(1 / count, 0.25, 0.2, noise.curvature[agent])
-        left = epsilon - jacobian - 0.01 * epsilon
-        assert noise.mechanism.noise_multiplier[agent] == pytest.approx(1 / left, rel=1e-9)
-        assert noise.output.noise_multiplier[agent] == pytest.approx(1 / (0.01 * epsilon), rel=1e-9)
+        density = (epsilon - jacobian) / 1.01
+        assert noise.mechanism.noise_multiplier[agent] == pytest.approx(1 / density, rel=1e-9)
+        assert noise.output.noise_multiplier[agent] == pytest.approx(1 / (0.01 * density), rel=1e-9)
 
 
 def test_extra_curvature_holds_the_jacobian_at_half_and_is_not_added_for_nothing(terms):
@@ -212,7 +212,7 @@ def test_extra_curvature_holds_the_jacobian_at_half_and_is_not_added_for_nothing
     noise = Objective().calibrate(setting, Exact(), TotalBudget((Budget(1.0, 0.0),)))
     assert noise.curvature[0] > 0.0
     assert noise.curvature[1] == 0.0
-    jacobian = Objective().jacobian(setting, noise.curvature)
+    jacobian = Objective().term(setting, np.full((1, 2), setting.rho)).jacobian(noise.curvature)[0]
     assert jacobian[0] == pytest.approx(0.5 / 20, rel=1e-9)
     assert jacobian[1] == pytest.approx(jacobian_by_hand(1 / 5000, 0.25, 0.2), rel=1e-12)
     assert jacobian[1] < 0.5 / 20
@@ -222,7 +222,8 @@ def test_without_extra_curvature_the_jacobian_alone_breaks_the_budget(terms):
     """500 agents of 80 records, 100 rounds: 3.08 before any noise."""
     setting = terms(Problem(), np.full(500, 80), rounds=100)
     plain = Objective(extra_curvature=0.0)
-    assert 100 * plain.jacobian(setting, np.zeros(500))[0] == pytest.approx(3.08, abs=0.005)
+    jacobian = plain.term(setting, np.full((1, 500), setting.rho)).jacobian(np.zeros(500))
+    assert 100 * jacobian[0, 0] == pytest.approx(3.08, abs=0.005)
     with pytest.raises(InputError, match=r"the Jacobian alone costs .* 3\.08 in all, before any noise"):
         plain.calibrate(setting, Exact(), TotalBudget((Budget(1.0, 0.0),)))
     plain.calibrate(setting, Exact(), TotalBudget((Budget(4.0, 0.0),)))
@@ -360,7 +361,7 @@ def test_determinants_of_neighbouring_hessians_differ_by_at_most_one_plus_kappa(
         return np.linalg.slogdet(flat(problem, shards, rho=0.02).hessian(x))[1]
 
     gap = np.abs(log_det(rows, labels) - log_det(other_rows, other_labels))
-    limit = Objective().jacobian(terms(problem, [records], rho=0.02), np.zeros(1))[0]
+    limit = Objective().term(terms(problem, [records]), np.full((1, 1), 0.02)).jacobian(np.zeros(1))[0, 0]
     assert limit == pytest.approx(jacobian_by_hand(1 / records, loss.bend_bound, 0.07))
     assert gap.max() <= limit
     assert gap.max() > 0.2 * limit

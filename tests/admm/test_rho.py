@@ -223,7 +223,10 @@ def test_balanced_refuses_a_scale_that_is_no_positive_number(scale):
     ("text", "said"),
     [
         ("growing:2:5:10000:1", "'growing' does not take 4 number"),
-        ("constant:3", "'constant' does not take 1 number"),
+        ("constant:3:4", "'constant' does not take 2 number"),
+        ("constant:0", "rho 0.0: must be a positive number"),
+        ("constant:nan", "rho nan: must be a positive number"),
+        ("constant:inf", "rho inf: must be a positive number"),
         ("growing:fast", "must be a number"),
         ("balancd", "unknown rho schedule 'balancd'; did you mean 'balanced'?"),
         ("growing:-2", "'growing': base -2.0"),

@@ -11,6 +11,7 @@ from dpadmm.admm.solvers import SOLVERS, Exact, GradientAnswer, Linearised
 from dpadmm.admm.solvers import proximal as proximal_module
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import ConvergenceError
+from dpadmm.problems.kernels.batch import learn
 from dpadmm.problems.losses import LOSSES, Logistic, Softmax
 from dpadmm.problems.penalties import L1, L2, PENALTIES, NoPenalty
 from dpadmm.problems.problem import Problem
@@ -165,14 +166,32 @@ def test_what_was_remembered_stays_as_it_was(name, penalty, simulated, subproble
         np.testing.assert_array_equal(memory.private[key], kept)
 
 
-def test_newton_keeps_its_inverses(simulated, subproblem):
+def test_newton_keeps_its_inverses(simulated, subproblem, monkeypatch):
     solver = Exact()
     sub = subproblem(Problem(penalty=L2(), strength=0.1), simulated())
     _, memory = solve(solver, sub)
-    kept = memory.private["inverse"].copy()
-    _, after = solve(solver, sub.tilted(np.full(sub.tilt.shape, 1e-4)), memory)
-    np.testing.assert_array_equal(after.private["inverse"], kept)
+    monkeypatch.setattr(Subproblem, "hessian", lambda *_: pytest.fail("a Hessian was made anew"))
+    answer, after = solve(solver, sub.tilted(np.full(sub.tilt.shape, 1e-4)), memory)
+    assert distance_to_optimality(sub.tilted(np.full(sub.tilt.shape, 1e-4)), answer).max() <= TOLERANCE
     assert memory.point is not after.point
+    np.testing.assert_array_equal(after.private["slope"], sub.loss_gradient(after.point))
+
+
+def test_newton_learns_the_curvature_along_its_steps(simulated, subproblem):
+    """BFGS: the kept inverses stay symmetric and positive definite, and right for the last change of the gradient."""
+    sub = subproblem(Problem(penalty=L2(), strength=0.1), simulated())
+    inverse = np.linalg.inv(sub.hessian(np.zeros(sub.tilt.shape)))
+    far = 2.0 * np.random.default_rng(3).standard_normal(sub.tilt.shape)
+    change = sub.gradient(far) - sub.gradient(np.zeros_like(far))
+    before = inverse.copy()
+    rows = np.array([0, 2])
+    learn(inverse, rows, far[rows], change[rows])
+    np.testing.assert_array_equal(inverse[[1, 3]], before[[1, 3]])
+    np.testing.assert_allclose(np.einsum("aij,aj->ai", inverse[rows], change[rows]), far[rows], atol=1e-12)
+    np.testing.assert_allclose(inverse, inverse.transpose(0, 2, 1), atol=1e-15)
+    assert np.linalg.eigvalsh(inverse).min() > 0
+    learn(inverse, rows, far[rows], -change[rows])  # no convex function changes like that
+    np.testing.assert_allclose(np.einsum("aij,aj->ai", inverse[rows], change[rows]), far[rows], atol=1e-12)
 
 
 def test_exact_goes_on_from_its_private_answer_and_linearised_from_the_release(simulated, subproblem):

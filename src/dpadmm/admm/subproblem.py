@@ -44,7 +44,11 @@ class Subproblem:
 
     def gradient(self, x: FloatArray) -> FloatArray:
         """Gradient of the whole objective, for penalties that have one."""
-        return self.smooth_gradient(x) + self.penalty_gradient(x)
+        return self.completed(self.loss_gradient(x), x)
+
+    def completed(self, loss_gradient: FloatArray, x: FloatArray) -> FloatArray:
+        """The same, from the part that touches records."""
+        return loss_gradient + self.tilt + self.kappa * (x - self.centre) + self.penalty_gradient(x)
 
     def hessian(self, x: FloatArray) -> FloatArray:
         curvature = self.kappa[:, 0] + self.problem.strong_convexity

@@ -77,7 +77,7 @@ def prepare(experiment: Experiment) -> Prepared:
         train, held_out = _held_out(dataset, data, seed)
         shards = shard(train, encode(train.targets), data, seed, **rows)
         lost = set[str]() if dataset.owners is None else set(dataset.owners) - set(shards.names)
-    if run.topology is not None and run.topology.startswith("{"):  # with owners' names in it, perhaps
+    if run.topology is not None and run.topology.lstrip().startswith("{"):  # with owners' names in it, perhaps
         experiment = experiment.changed(topology=graphs.parse(run.topology, shards.names).text)
         run = experiment.run
     test = None
@@ -167,8 +167,8 @@ def _warnings(plan: Plan, dataset: Described, lost: set[str], experiment: Experi
     if lost:
         some = ", ".join(map(repr, sorted(lost)[:5]))
         found.append(f"all records of {some} fell into the test set: {len(lost)} owner(s) fewer.")
-    fewest, delta = int(plan.setting.counts.min()), experiment.run.delta
-    if plan.algorithm.private and delta and delta > 1.0 / (10 * fewest):
+    fewest, delta = int(plan.setting.counts.min()), max((experiment.run.delta or 0.0, *experiment.run.deltas))
+    if plan.algorithm.private and delta > 1.0 / (10 * fewest):
         found.append(
             f"delta {delta:g} is above 1/(10 m) = {1 / (10 * fewest):.2g} for the smallest agent (m = {fewest} "
             f"records): such a delta permits giving away whole records."

@@ -60,8 +60,8 @@ class Exact(Solver):
     ) -> tuple[FloatArray, Memory]:
         """The next round starts from the private minimiser; where it ends does not depend on where it starts."""
         if self.by_newton(subproblem):
-            answer, inverse = newton(subproblem, memory.point, memory.private.get("inverse"), self.tolerance)
-            return emit(answer), replace(memory, point=answer, private={"inverse": inverse})
+            answer, kept = newton(subproblem, memory.point, memory.private, self.tolerance)
+            return emit(answer), replace(memory, point=answer, private=kept)
         answer = proximal(subproblem, memory.point, self.tolerance)
         return emit(answer), replace(memory, point=answer)
 

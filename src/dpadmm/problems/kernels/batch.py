@@ -37,6 +37,34 @@ def matrix_times_vector(matrices: Any, rows: Any, vectors: Any) -> Any:
 
 
 @compiled(parallel=True)
+def learn(inverse: Any, rows: Any, moves: Any, changes: Any) -> None:
+    """Makes inverse rows[k] right along move k, which changed the gradient by change k: the update of Broyden,
+    Fletcher, Goldfarb and Shanno, symmetric and positive definite as long as move and change agree."""
+    for k in prange(rows.size):
+        matrix, size = inverse[rows[k]], moves.shape[1]
+        along, lengths = 0.0, 0.0
+        for i in range(size):
+            along += moves[k, i] * changes[k, i]
+            lengths += moves[k, i] * moves[k, i]
+        if not along > 1e-14 * lengths:
+            continue
+        image = np.empty(size)
+        bend = 0.0
+        for i in range(size):
+            total = 0.0
+            for j in range(size):
+                total += matrix[i, j] * changes[k, j]
+            image[i] = total
+            bend += total * changes[k, i]
+        weight = (1.0 + bend / along) / along
+        for i in range(size):
+            for j in range(size):
+                matrix[i, j] += weight * moves[k, i] * moves[k, j] - (
+                    moves[k, i] * image[j] + image[i] * moves[k, j]
+                ) / along
+
+
+@compiled(parallel=True)
 def inverses(matrices: Any) -> Any:
     """The inverse of each agent's matrix."""
     out = np.empty_like(matrices)
