@@ -158,6 +158,18 @@ def test_rounding_is_no_proof() -> None:
     assert condition(graph, 1.0, 0.5, low * (1 - 1e-9)).holds
 
 
+def test_the_first_condition_may_fail_alone() -> None:
+    """Around a hub, I + W⁺ Q D̃⁻¹ is not positive definite by itself; gamma evens the pivots out."""
+    pairs = [[0, leaf] for leaf in range(1, 60)]
+    graph = Graph(60, np.array([*pairs, [1, 2]]))
+    found = condition(graph, 1.0, 0.0, 1e-6)
+    assert found.margin_first < 0 < found.margin_second
+    assert not found.holds
+    assert "condition (i) fails" in found.reason
+    assert agrees(found, graph, 1.0, 0.0, 1e-6) is False
+    assert condition(graph, 1.0, 1e4, 1e-6).holds
+
+
 def test_the_reason_names_the_condition_that_fails() -> None:
     found = condition(parse("complete:5"), 1.0, 0.5, 1e4)
     assert not found.holds

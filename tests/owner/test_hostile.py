@@ -220,6 +220,44 @@ def test_malformed_requests_for_local_updates(parties: ModuleType, tmp_path: Pat
     assert watched.refusals > 50
 
 
+def test_malformed_requests_on_a_graph(parties: ModuleType, watched: Watched) -> None:
+    """Free rounds are asked for like any other: in their turn, and for inputs that make sense."""
+    terms = {
+        "recycled": parties.agreement("private-r-admm", rounds=8, topology="path:2", evaluation_epsilon=0.2),
+        "growing": parties.agreement("private-mr-admm", rounds=8, topology="path:2", epsilon=None, epsilons=(1.0, 3.0)),
+        "tilted": parties.agreement("dvp-graph", rounds=8, topology="path:2"),
+    }
+    for name, agreed in terms.items():
+        watched.agent.join(name, agreed)
+        watched.ask(parties.request(agreed, 1, name))
+        watched.ask(parties.request(agreed, 2, name))
+    assert len(watched.sent) == 6
+
+    @settings(many, max_examples=many.max_examples // 2)
+    @given(requests({name: agreed.digest for name, agreed in terms.items()}, watched.seals))
+    def attack(request: Any) -> None:
+        watched.ask(request)
+
+    attack()
+    watched.close()
+    assert watched.refusals > 50
+
+    @settings(many, max_examples=many.max_examples // 2)
+    @given(st.one_of(st.sampled_from([*terms]), ODD), st.one_of(st.integers(-1, 9), ODD))
+    def ask_again(run: Any, round: Any) -> None:
+        for method in (lambda: watched.agent.repeat(run, round).value.tobytes(), lambda: watched.agent.reached(run)):
+            try:
+                found = method()
+            except Refused:
+                continue
+            rounds = [int(step) for name, step in watched.sent if name == run and step.isdigit()]
+            assert found == (watched.sent[run, str(round)] if isinstance(found, bytes) else max(rounds))
+        watched.check()
+
+    ask_again()
+    watched.close()
+
+
 @pytest.mark.parametrize("trouble", ["locked", "full", "closed"])
 def test_malformed_requests_to_a_ledger_in_trouble(parties: ModuleType, watched: Watched, trouble: str) -> None:
     terms = parties.agreement(rounds=8)
@@ -250,7 +288,25 @@ TERMS = {entry.name: entry for entry in fields(RunSpec)}
 def odd_terms(good: Agreement) -> st.SearchStrategy[Any]:
     extremes = st.sampled_from([0.0, -1.0, 1e-300, 1e300, 1e-12, 1e12, 0.5, 1, 2, 10**18, 1e308, float("nan")])
     words = st.sampled_from(["l1", "l2", "none", "box", "box:1", "pvp", "dvp", "dpsgd", "hinge", "fixed:0", "laplace"])
-    value = st.one_of(extremes, words, ODD)
+    graphs = st.sampled_from(
+        [
+            *("path:2", "complete:2", "path:3", "ring:2", "grid:1:2", "erdos-renyi:2:0.9", "random-regular:2:1"),
+            *(
+                "path:200000",
+                "complete:1000000",
+                "erdos-renyi:2:1e-300",
+                "path:2:3",
+                '{"edges":[[0,1]]}',
+                "{",
+                "[" * 99,
+            ),
+            *('{"edges":[["a","b"]]}', '{"edges":[[0,1000000000]]}', "private-r-admm", "pvp-graph", "r-admm"),
+        ]
+    )
+    lists = st.sampled_from(
+        [(), (1.0,), (1.0, 2.0), [1.0, 2.0], (1, 2), (1e-9, 1e9), (0.0, 1.0), ("1", "2"), ((1.0,),)]
+    )
+    value = st.one_of(extremes, words, graphs, lists, ODD)
     run = st.dictionaries(st.sampled_from([*TERMS]), value, max_size=3).map(lambda some: replace(good.run, **some))
     other = st.fixed_dictionaries(
         {},
@@ -266,11 +322,16 @@ def odd_terms(good: Agreement) -> st.SearchStrategy[Any]:
     return st.one_of(st.builds(lambda spec: replace(good, run=spec), run), odd, ODD)
 
 
-def test_malformed_terms(parties: ModuleType, watched: Watched) -> None:
+@pytest.mark.parametrize(
+    "good",
+    [{}, {"algorithm": "private-r-admm", "topology": "path:2", "epsilon": None, "epsilons": (2.0, 3.0)}],
+    ids=["server", "graph"],
+)
+def test_malformed_terms(parties: ModuleType, watched: Watched, good: dict[str, Any]) -> None:
     joined: list[str] = []
 
     @settings(many, max_examples=many.max_examples // 2)
-    @given(run=st.one_of(st.just("fresh"), TEXTS, ODD), agreement=odd_terms(parties.agreement()))
+    @given(run=st.one_of(st.just("fresh"), TEXTS, ODD), agreement=odd_terms(parties.agreement(**good)))
     def attack(run: Any, agreement: Any) -> None:
         name = f"run {len(joined)}" if isinstance(run, str) and run == "fresh" else run
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 
 from dpadmm.errors import InputError, unknown
 from dpadmm.privacy import gaussian
@@ -90,6 +91,29 @@ def smallest(
         middle = math.sqrt(low * high)
         low, high = (low, middle) if cost(middle) <= limit else (middle, high)
     return high
+
+
+def smallest_near(cost: Callable[[float], float], limit: float, start: float, tolerance: float) -> float:
+    """The same, for a smooth cost that takes long to evaluate and a start that is about right.
+
+    Where a thousandth of the start is still loud enough, that is the answer: no noise is too little.
+    """
+    low = high = start
+    while cost(high) > limit:
+        low, high = high, 1.5 * high
+    if low == high:
+        while cost(low) <= limit:
+            if low < 1e-3 * start:
+                return low
+            low, high = low / 1.5, low
+
+    def excess(logarithm: float) -> float:
+        return min(cost(math.exp(logarithm)), 1e9) - limit  # an infinite cost tells the search which way to go
+
+    found = math.exp(brentq(excess, math.log(low), math.log(high), xtol=tolerance / 4))
+    while cost(found) > limit:
+        found *= 1.0 + tolerance / 4
+    return found
 
 
 def _calibrate_by_search(mechanism_name: str) -> Callable[[Budget, int], float]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
 from dpadmm.admm.setting import ROUNDING, Setting
@@ -21,7 +21,7 @@ from dpadmm.admm.solvers.stochastic import Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.calibration import Budget, smallest_near
 from dpadmm.privacy.events import (
     ComposedDpEvent,
     DpEvent,
@@ -88,20 +88,7 @@ class Cost(ABC):
             steps = self.setting.rounds * self.solver.steps
             always = math.sqrt(steps) * self.mean_shift(agent) / gaussian.mu(budget.epsilon, budget.delta)
             start = max(always, 0.3 * self.drawn_shift(agent))
-        low = high = start
-        while cost(high) > budget.epsilon:
-            low, high = high, 1.5 * high
-        if low == high:
-            while cost(low) <= budget.epsilon:
-                if low < 1e-3 * start:  # being drawn at all is rarer than delta: no noise is too little
-                    return low
-                low, high = low / 1.5, low
-        # An evaluation takes a second, so the smooth curve is followed; the last word is the accountant's all the same.
-        near = brentq(lambda log: cost(math.exp(log)) - budget.epsilon, math.log(low), math.log(high), xtol=precise / 4)
-        found = math.exp(near)
-        while cost(found) > budget.epsilon:
-            found *= 1.0 + precise / 4
-        return found
+        return smallest_near(cost, budget.epsilon, start, precise)
 
     def total(self, round: DpEvent, delta: float) -> float:
         """What all rounds cost, as the account will say it."""

@@ -21,7 +21,7 @@ from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.calibration import Budget, noise_multipliers, smallest
+from dpadmm.privacy.calibration import Budget, noise_multipliers, smallest_near
 from dpadmm.privacy.events import (
     ComposedDpEvent,
     DpEvent,
@@ -37,6 +37,8 @@ from dpadmm.problems.shards import FloatArray
 
 OUTPUT_SHARE = 0.01  # of the linear term's cost, for the noise that covers the solver's tolerance
 JACOBIAN_SHARE = 0.5  # of the budget at most, for the determinants (as Zhang & Zhu 2017); extra curvature sees to it
+
+RATIO_SHARE = {Relation.REPLACE: 0.4, Relation.ZERO_OUT: 0.9}  # of a Gaussian round's mu, up to which a ratio is free
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,20 +99,14 @@ class LinearTerm(ABC):
                 tally[self.event(multiplier * float(factor), float(ratio))] += each
             return best(tally, budget.delta, relation).epsilon
 
-        low = high = self._guess(budget, rounds)
-        silent = 1e12 * high
-        if cost(silent) > budget.epsilon:
+        start = self._guess(budget, rounds)
+        if cost(1e12 * start) > budget.epsilon:
             raise InputError(
-                f"perturbation 'objective': without any noise the determinants alone cost {cost(silent):.3g} in "
+                f"perturbation 'objective': without any noise the determinants alone cost {cost(1e12 * start):.3g} in "
                 f"{rounds} rounds, and the budget is {budget.epsilon:g}. Leave the extra curvature to be chosen, or "
                 f"use fewer rounds."
             )
-        while cost(high) > budget.epsilon:
-            low, high = high, 2.0 * high
-        if low == high:
-            while cost(low) <= budget.epsilon:
-                low, high = low / 2.0, low
-        return smallest(cost, budget.epsilon, low, high, tolerance=1e-7)
+        return smallest_near(cost, budget.epsilon, start, tolerance=1e-6)
 
     @abstractmethod
     def _guess(self, budget: Budget, rounds: int) -> float:
@@ -185,11 +181,11 @@ class GaussianTerm(LinearTerm):
         return Gaussian(multiplier / math.sqrt(OUTPUT_SHARE))
 
     def extra(self, budgets: Sequence[Budget]) -> FloatArray:
-        # To first order a round's determinants cost the ratio, and three times that where a record is replaced.
-        parts = 3.0 if self.setting.relation is Relation.REPLACE else 1.0
-        epsilon = np.array([budget.epsilon for budget in budgets])
-        allowed = JACOBIAN_SHARE * epsilon / (self.setting.rounds * parts)
-        return np.maximum(0.0, self.record_curvature / allowed - self.base.min(axis=0))
+        # A ratio that is small beside a round's shift costs next to nothing, and soon very much (decisions.md).
+        share = RATIO_SHARE[self.setting.relation] / math.sqrt(self.setting.rounds)
+        allowed = share * np.array([gaussian.mu(budget.epsilon, budget.delta) for budget in budgets])
+        with np.errstate(divide="ignore"):  # delta = 0 is refused later, by name
+            return np.maximum(0.0, self.record_curvature / allowed - self.base.min(axis=0))
 
     def _guess(self, budget: Budget, rounds: int) -> float:
         if budget.delta == 0.0:

@@ -59,9 +59,9 @@ def learn(inverse: Any, rows: Any, moves: Any, changes: Any) -> None:
         weight = (1.0 + bend / along) / along
         for i in range(size):
             for j in range(size):
-                matrix[i, j] += weight * moves[k, i] * moves[k, j] - (
-                    moves[k, i] * image[j] + image[i] * moves[k, j]
-                ) / along
+                matrix[i, j] += (
+                    weight * moves[k, i] * moves[k, j] - (moves[k, i] * image[j] + image[i] * moves[k, j]) / along
+                )
 
 
 @compiled(parallel=True)
