@@ -34,6 +34,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/federated.py
 	$(BIN)/python benchmarks/cluster.py
 	$(BIN)/python benchmarks/out_of_core.py
+	$(BIN)/python benchmarks/graphs.py
 	$(PIP) cvxpy
 	$(BIN)/python benchmarks/power_flow.py
 
@@ -42,6 +43,7 @@ reproduce: .venv/installed-dev
 	$(BIN)/python reproductions/ryu_kim_mnist.py
 	$(BIN)/python reproductions/ryu_kim_power_flow.py
 	$(BIN)/python reproductions/ding_adult.py
+	$(BIN)/python reproductions/zhang_adult.py
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Setting up .venv (once; a few minutes)..."

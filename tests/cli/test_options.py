@@ -35,10 +35,27 @@ def test_every_field_has_an_option_that_leaves_it_alone(field: Any) -> None:
 )
 def test_the_help_shows_the_true_default(field: Any) -> None:
     shown = _option(field.name).show_default
-    if isinstance(field.default, bool):
+    if field.default == ():  # a list of which nothing is given, as None elsewhere
+        assert shown is False
+    elif isinstance(field.default, bool):
         assert shown in {"no", "total"}
         assert field.default is False
     elif isinstance(field.default, int | float):
         assert float(shown) == field.default
     else:
         assert shown == field.default
+
+
+def test_the_help_says_how_many_agents_there_are_where_nothing_says_it() -> None:
+    from dpadmm.engine.preparing import AGENTS
+
+    assert _option("agents").show_default == f"{AGENTS}, or the graph's"
+
+
+def test_the_help_says_the_penalties_that_recipes_begin_with() -> None:
+    from dpadmm.papers import ALGORITHMS
+
+    found = {recipe.base_rho for recipe in ALGORITHMS.values() if not recipe.consensus.decentralised}
+    graphs = {recipe.base_rho for recipe in ALGORITHMS.values() if recipe.consensus.decentralised}
+    assert (found, graphs) == ({0.1}, {1 / 1750})
+    assert "0.1, 1/1750 on graphs" in _option("rho").help

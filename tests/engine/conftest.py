@@ -55,6 +55,10 @@ def same() -> Callable[[Result, Result], None]:
         assert list(one.history.metrics) == list(other.history.metrics)
         for name in one.history.metrics:
             np.testing.assert_array_equal(one.history[name], other.history[name], err_msg=name)
+        assert list(one.history.nodes) == list(other.history.nodes)
+        for name, rows in one.history.nodes.items():
+            assert len(rows) == len(other.history.rounds)
+            np.testing.assert_array_equal(rows, other.history.nodes[name], err_msg=name)
 
     return check
 

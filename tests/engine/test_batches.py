@@ -1,6 +1,7 @@
 """A cohort in any parts is the cohort, bit for bit; and a part holds its own agents' records and nobody else's."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,7 +30,10 @@ class Parted:
         self.agents = [batch.agent(there, state.round) for batch, there in pairs]
 
     def answer(self, request):
-        return batches.releases_together([agent.answer(request) for agent in self.agents], self.rows)
+        alone = self.batches[0].plan.algorithm.consensus.decentralised  # then every agent hears something else
+        orders = [replace(request, inputs=request.inputs[rows]) if alone else request for rows in self.rows]
+        answers = [agent.answer(order) for agent, order in zip(self.agents, orders, strict=True)]
+        return batches.releases_together(answers, self.rows)
 
     def state(self):
         return batches.states_together([agent.state(RUN) for agent in self.agents], self.rows)
@@ -61,7 +65,7 @@ def played(prepared, parts=None, runs=(0, 3)):
     workforce = None if parts is None else Parted(cohort, start(cohort), parts)
     observer = Observer(cohort, prepared.test, None, workforce)
     states = list(rounds(cohort, start(cohort), workforce))
-    measured = [observer.measure(state) for state in states]
+    measured = [observer.measure(state) | observer.of_nodes(state) for state in states]
     estimate = None if prepared.plan.evaluation is None else evaluate(cohort, states[-1], workforce)
     return states, measured, estimate
 
@@ -73,6 +77,7 @@ def check_same(one, other):
         for name in arrays[0]:
             np.testing.assert_array_equal(arrays[0][name], arrays[1][name], err_msg=name)
         np.testing.assert_array_equal(mine.common, theirs.common)
+        np.testing.assert_array_equal(mine.server.common, theirs.server.common)
         np.testing.assert_array_equal(mine.mean_common, theirs.mean_common)
     for mine, theirs in zip(one[1], other[1], strict=True):
         assert list(mine) == list(theirs)
@@ -97,6 +102,7 @@ def test_any_parts_of_a_recipe_are_the_whole(algorithm, experiment):
         {"algorithm": "obj-g", "precision": "float32", "weighting": "records", "updates": 3},
         {"algorithm": "dp-admm", "set": "box:0.1,ball:0.3", "evaluation_epsilon": 0.5},
         {"algorithm": "admm", "source": "tiny-regression", "loss": "squared"},
+        {"algorithm": "private-mr-admm", "evaluation_epsilon": 0.5},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )

@@ -306,6 +306,15 @@ class TestShape:
             single = [objective.single_epsilon(level, k, one_sided, DELTA, relation) for k in (0.0, 0.1, 3.0)]
             assert single[0] <= single[1] < single[2]
 
+    def test_higher_orders_cost_no_less(self, one_sided: bool, relation: Relation) -> None:
+        for z, kappa in itertools.product((0.1, 2.0, 30.0), (0.01, 3.0)):
+            curve = objective.rdp(np.array(objective.ORDERS), z, kappa, relation, one_sided)
+            assert np.all(np.diff(curve) > 0.0)
+            # Where it stops looking for the ramp.
+            far = 1e3 * z * (1.0 + 1e-9 * np.array([-1.0, 1.0]))
+            for way in objective._removed_and_added(far, far, 1.0 / z, kappa, one_sided):
+                assert way[0] < way[1] <= way[0] + math.log1p(kappa) + 1e-2 / z
+
     def test_without_noise_or_without_curvature_of_its_own_there_is_no_privacy(
         self, one_sided: bool, relation: Relation
     ) -> None:
