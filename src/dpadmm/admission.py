@@ -62,7 +62,7 @@ def check_shards(agreement: Agreement, plan: Plan, shards: Shards) -> None:
 def check_lattice(plan: Plan) -> None:
     """Raises an `InputError` at joining, not in round one, where noise is too large to be rounded to its lattice."""
     one, dimension = np.ones(plan.setting.agents), plan.setting.dimension
-    for noise in plan.noise:
+    for noise in (each for phase in plan.noise for each in (phase.course or (phase,))):
         (noise.output or noise.mechanism).scale(one, dimension)
         if noise.anchor is not None:
             noise.anchor.scale(one, dimension)

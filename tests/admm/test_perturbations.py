@@ -14,7 +14,7 @@ from dpadmm.admm.solvers import Exact, GradientAnswer, Linearised, Recycled, Sgd
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import GaussianDpEvent, NoOpDpEvent, NonPrivateDpEvent, PureDpEvent
+from dpadmm.privacy.events import GaussianDpEvent, NonPrivateDpEvent, NoOpDpEvent, PureDpEvent
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.penalties import L1, L2

@@ -186,8 +186,7 @@ def test_the_farthest_nodes_are_told(dpadmm: Any, tmp_path: Path) -> None:
     assert f"picture in {tmp_path / 'a.png'}" in text
 
 
-@pytest.mark.parametrize("kind", MAGIC)
-@pytest.mark.parametrize("nodes", [5, 51])
+@pytest.mark.parametrize(("kind", "nodes"), [("png", 51), ("svg", 5), ("pdf", 51)])
 def test_disagreement_is_drawn(dpadmm: Any, tmp_path: Path, kind: str, nodes: int) -> None:
     write(tmp_path, 1, [0, 1, 2, 3], nodes)
     path = tmp_path / f"disagreement.{kind}"

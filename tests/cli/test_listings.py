@@ -61,7 +61,8 @@ def test_a_loss_says_its_constants(dpadmm: Any) -> None:
 def test_a_perturbation_says_which_parts_go_with_it(dpadmm: Any) -> None:
     rows = _rows(dpadmm("perturbations", "--json"), "perturbations")
     assert rows["objective"]["solvers"] == "exact"
-    assert rows["objective"]["mechanisms"] == "gamma-norm"
+    assert rows["objective"]["mechanisms"] == rows["penalty"]["mechanisms"] == "gaussian, gamma-norm"
+    assert rows["free"]["solvers"] == "recycled"
     assert "exact" not in rows["gradient"]["solvers"]
 
 

@@ -391,6 +391,17 @@ def test_deltas_of_their_own_are_accounted_for_each_at_its_own(experiment):
     assert "delta 0.01 is above 1/(10 m)" in warning
 
 
+def test_deltas_alone_say_at_which_each_agents_epsilon_is_told(experiment):
+    spec = experiment("private-r-admm", rounds=2)
+    changes = {"epsilon": None, "delta": None, "alpha": (6.0,), "deltas": (1e-5, 0.0, 1e-3, 1e-5, 1e-6)}
+    result = train(Experiment(run=type(spec.run)(**(vars(spec.run) | changes)), data=spec.data))
+    assert [guarantee.delta for guarantee in result.by_agent] == list(changes["deltas"])
+    assert result.guarantee.delta == 1e-3
+    public = train(experiment("r-admm", rounds=2).changed(deltas=(1e-5,) * 5))
+    assert public.guarantee is None
+    assert public.by_agent == public.summary()["epsilon_by_agent"] == []
+
+
 @pytest.mark.parametrize("algorithm", [*RECYCLED, "dvp-graph"])
 def test_the_papers_bound_stands_beside_the_truth(algorithm, experiment):
     """P(t) of theorem V.1, by hand: 2 w (alpha + 1.4 c / lambda) for every round that reads records."""

@@ -43,12 +43,19 @@ def one_thread() -> Iterator[None]:
     numba.set_num_threads(before)
 
 
-def agreed(topology: str = RING, algorithm: str = "private-r-admm", **changes: Any) -> Agreement:
+def agreed(owners: str = RING, algorithm: str = "private-r-admm", **changes: Any) -> Agreement:
     """Terms with a budget for every owner. The tolerance is not the usual 1e-10: with so few records the noise is loud,
     and releases would lie outside of the lattice of the whisper that covers such a tolerance."""
-    terms: dict[str, Any] = {"epsilons": EPSILONS[topology], "rounds": ROUNDS, "strength": 1e-3, "tolerance": 1e-8}
-    run = RunSpec(algorithm=algorithm, topology=topology, **(terms | changes))
-    return Agreement(run, COUNTS[topology], WIDTH, 2)
+    terms: dict[str, Any] = {"epsilons": EPSILONS[owners], "rounds": ROUNDS, "strength": 1e-3, "tolerance": 1e-8}
+    run = RunSpec(algorithm=algorithm, **({"topology": owners} | terms | changes))
+    return Agreement(run, COUNTS[owners], WIDTH, 2)
+
+
+def quickly(topology: str, algorithm: str = "private-r-admm", **changes: Any) -> Agreement:
+    """Terms for as many owners as there are nodes, with noise by its density: nothing is to be calibrated."""
+    owners = parse(topology).nodes
+    run = agreed(algorithm=algorithm, epsilons=(), alpha=(2.0,), rho=0.05, topology=topology, **changes).run
+    return Agreement(run, COUNTS[RANDOM][:owners], WIDTH, 2)
 
 
 def table(owner: int, count: int, variant: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -108,7 +115,7 @@ def party(parties: ModuleType, tmp_path: Path) -> Any:
     made: list[Party] = []
 
     def make(terms: Agreement | None = None) -> Party:
-        made.append(Party(parties, tmp_path / f"party {len(made)}", terms or agreed()))
+        made.append(Party(parties, tmp_path / f"party {len(made)}", terms or quickly(RING)))
         return made[-1]
 
     return make
@@ -163,6 +170,7 @@ RECIPES = [
     (RANDOM, "private-mr-admm", {"rho": 0.01, "damping": 0.001}),
     (RANDOM, "private-r-admm", {"mechanism": "gaussian", "delta": 1e-6, "rounds": 3}),
     (RANDOM, "m-admm-penalty", {"rounds": 3}),
+    (RING, "private-mr-admm", {"rounds": 4, "rho_schedule": "geometric:1.02,1.05,1.1,1.04:1,2,1,3"}),
     (RING, "pvp-graph", {"delta": 1e-6, "rounds": 3}),
     (RING, "dvp-graph", {"rounds": 3, "dual_rho": 0.001}),
 ]
@@ -217,8 +225,7 @@ def test_another_noise_is_another_run(party: Any, parties: ModuleType) -> None:
 
 @pytest.mark.parametrize("topology", [RING, RANDOM, "path:4"])
 def test_a_node_hears_the_mean_of_its_neighbours_last_releases_and_nothing_else(party: Any, topology: str) -> None:
-    terms = agreed(RANDOM if topology == RANDOM else RING)
-    terms = Agreement(_over(terms.run, topology), terms.counts, WIDTH, 2)
+    terms = quickly(topology)
     owners, graph = party(terms), parse(topology)
     nodes = [Watched(agent) for agent in owners.agents()]
     for _ in owners.peers(nodes).rounds():
@@ -241,17 +248,13 @@ def test_a_node_hears_the_mean_of_its_neighbours_last_releases_and_nothing_else(
             }
 
 
-def _over(run: RunSpec, topology: str) -> RunSpec:
-    return RunSpec(**(vars(run) | {"topology": topology}))
-
-
 @pytest.mark.parametrize(
     ("topology", "changed"), [("path:5", 0), ("path:5", 2), ("ring:5", 3), ("grid:1:5", 4)], ids=str
 )
 @pytest.mark.parametrize("algorithm", ["private-r-admm", "dvp-graph"])
 def test_what_an_owner_knows_travels_one_edge_a_round(party: Any, algorithm: str, topology: str, changed: int) -> None:
     """Other records at one node, the same noise: round r differs at distance r - 1 or less, and nowhere else."""
-    terms = Agreement(_over(agreed(RANDOM, algorithm).run, topology), COUNTS[RANDOM], WIDTH, 2)
+    terms = quickly(topology, algorithm)
     found = []
     for variant in (0, 1):
         owners = party(terms)
@@ -296,7 +299,7 @@ def test_every_node_pays_its_own_budget_for_odd_rounds_and_nothing_for_even_ones
 
 
 def test_a_node_whose_budget_does_not_suffice_is_named_before_anything_is_spent(party: Any) -> None:
-    owners = party()
+    owners = party(agreed())
     agents = owners.agents()
     agents[2] = owners.agent(2, epsilon=2.9)  # of the 3 that the terms have for it
     with pytest.raises(Refused, match=r"^south does not take part: data set 'patients' would come to epsilon 3 "):
@@ -314,7 +317,7 @@ def test_a_node_whose_budget_does_not_suffice_is_named_before_anything_is_spent(
 
 def test_a_node_of_another_budget_takes_part_where_its_own_suffices(party: Any) -> None:
     """The owner with the smallest share needs no more than that: what others spend is not its business."""
-    owners = party()
+    owners = party(agreed())
     agents = [owners.agent(i, epsilon=epsilon * 1.0001) for i, epsilon in enumerate(EPSILONS[RING])]
     assert len(list(owners.peers(agents).rounds())) == ROUNDS
 
@@ -341,10 +344,10 @@ def test_a_node_takes_one_row_of_what_it_heard(party: Any, shape: tuple[int, ...
 # -- crashes -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def whole(party: Any) -> np.ndarray:
+@pytest.fixture(scope="module")
+def whole(parties: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
     """What all nodes release in each round when nothing happens."""
-    owners = party()
+    owners = Party(parties, tmp_path_factory.mktemp("whole"), agreed())
     return np.array(list(owners.peers(owners.agents()).rounds()))
 
 
@@ -352,7 +355,7 @@ def whole(party: Any) -> np.ndarray:
 def test_after_a_crash_the_run_goes_on_from_the_lowest_round(
     party: Any, whole: np.ndarray, round: int, node: int
 ) -> None:
-    owners, fails = party(), RuntimeError("the power is gone")
+    owners, fails = party(agreed()), RuntimeError("the power is gone")
     agents = owners.agents()
     crashing = Watched(agents[node], {round: fails})
     before = []
@@ -372,7 +375,8 @@ def test_after_a_crash_the_run_goes_on_from_the_lowest_round(
         assert [request.step for request in one.asked] == list(range(round, ROUNDS + 1))
         assert [call for call in one.others if call[0] == "repeat"] == ([("repeat", "run", round - 1)] * (round > 1))
         assert one.agent.ledger.verify() == []
-    assert [agent.ledger.guarantee(0.0).epsilon for agent in owners.agents()] <= list(EPSILONS[RING])
+    for owner, epsilon in enumerate(EPSILONS[RING]):
+        assert owners.ledger(owner).guarantee(0.0).epsilon <= epsilon
 
 
 def test_a_node_that_was_ahead_gives_what_it_gave_before(party: Any, parties: ModuleType) -> None:
@@ -390,7 +394,7 @@ def test_a_node_that_was_ahead_gives_what_it_gave_before(party: Any, parties: Mo
 
 
 def test_a_run_that_is_done_has_no_rounds_left(party: Any, whole: np.ndarray) -> None:
-    owners = party()
+    owners = party(agreed())
     list(owners.peers(owners.agents()).rounds())
     again = owners.peers(owners.agents())
     assert list(again.rounds()) == []
@@ -432,7 +436,7 @@ def test_a_node_that_comes_back_with_an_old_ledger_makes_nobody_else_pay_again(p
 def test_a_node_that_leaves_is_named_with_its_neighbours_and_the_run_goes_on_when_it_is_back(
     party: Any, error: Exception, topology: str, node: int, near: str
 ) -> None:
-    owners = party(Agreement(_over(agreed().run, topology), COUNTS[RING], WIDTH, 2))
+    owners = party(quickly(topology))
     agents: list[Any] = owners.agents()
     agents[node] = Watched(agents[node], {4: error})
     peers = owners.peers(agents, NAMES)
@@ -449,7 +453,7 @@ def test_a_node_that_leaves_is_named_with_its_neighbours_and_the_run_goes_on_whe
 
 def test_a_node_whose_owner_has_become_stricter_leaves(party: Any) -> None:
     """A refusal in the middle of a run is its agent's own, and nothing is spent on it."""
-    owners = party()
+    owners = party(agreed())
     agents = owners.agents()
     assert len(list(islice(owners.peers(agents).rounds(), 2))) == 2
     agents[3] = owners.agent(3, epsilon=0.6)  # of its 1.5, a third is spent
@@ -568,7 +572,7 @@ def test_recipes_with_a_server_are_for_a_server(party: Any, algorithm: str) -> N
 def test_terms_of_a_graph_that_cannot_be_met_are_refused_by_every_owner(
     party: Any, changes: dict[str, Any], reason: str
 ) -> None:
-    owners = party()
+    owners = party(agreed())
     agent = owners.agent(0)
     terms = Agreement(RunSpec(**(vars(owners.terms.run) | changes)), owners.terms.counts, WIDTH, 2)
     with refused(agent, reason):
@@ -578,7 +582,7 @@ def test_terms_of_a_graph_that_cannot_be_met_are_refused_by_every_owner(
 
 def test_the_graph_is_part_of_the_terms(party: Any) -> None:
     """Who has agreed to one graph has not agreed to another with the same number of nodes."""
-    owners = party()
+    owners = party(agreed())
     agent = owners.agent(0)
     agent.join("run", owners.terms)
     for changes in ({"topology": "path:4"}, {"epsilons": (1.0, 2.0, 3.0, 1.6)}, {"damping": 1e-3}, {"dual_rho": 1e-3}):

@@ -420,6 +420,6 @@ def test_a_projection_that_fails_releases_nothing(simulated, terms, monkeypatch)
     np.testing.assert_array_equal(state.memory.point, before)
 
 
-def test_objective_perturbation_of_an_exact_solver_needs_one_rho(simulated, terms):
-    with pytest.raises(InputError, match="constant rho"):
+def test_objective_perturbation_of_an_exact_solver_needs_a_rho_that_does_not_follow_its_noise(simulated, terms):
+    with pytest.raises(InputError, match="'objective' needs a rho that is known before its noise, and 'growing'"):
         ALGORITHMS["dvp"].tuned(rho=GrowingRho()).plan(terms(Problem(), simulated()), Multiplier(1.0))

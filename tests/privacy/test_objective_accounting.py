@@ -14,6 +14,7 @@ from scipy.special import expit, gammaln, i0e, log_ndtr, logsumexp
 
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian, objective
+from dpadmm.privacy.accountants import _is_bare
 from dpadmm.privacy.accounting import ACCOUNTANTS, best
 from dpadmm.privacy.calibration import smallest
 from dpadmm.privacy.events import (
@@ -158,28 +159,46 @@ class TestExactDensities:
             assert np.all(exact <= bound * (1.0 + 1e-9))
 
 
+def check_attained(loss: Loss, removed: bool, shift: float, kappa: float, order: float) -> None:
+    """The supremum over public offsets is the bound itself, not only below it."""
+    orders, way = np.array([order]), 0 if removed else 1
+
+    def exact(offset: float) -> float:
+        return float(both_ways([(loss, 1.0), None], shift, kappa, offset, orders)[way, 0])
+
+    far = shift / kappa + order * shift + 9.0
+    starts = np.linspace(-far, far, 41)
+    at = starts[int(np.argmax([exact(start) for start in starts]))]
+    step = starts[1] - starts[0]
+    found = minimize_scalar(lambda offset: -exact(offset), bounds=(at - step, at + step), method="bounded")
+    claimed = objective._removed_and_added(orders - 1.0, orders - 1.0, shift, kappa, loss.one_sided)[way][0]
+    assert -found.fun == pytest.approx(claimed, rel=1e-6)
+    assert claimed <= objective.rdp(orders, 1.0 / shift, kappa, ZERO_OUT, loss.one_sided)[0] * (1.0 + 1e-12)
+
+
 @pytest.mark.parametrize("name", ["huber", "hinge"])
 @pytest.mark.parametrize("removed", [True, False])
 def test_zero_out_is_attained_in_either_direction(name: str, removed: bool) -> None:
-    """The supremum over public offsets is the bound itself, not only below it."""
-    loss = LOSSES[name]
     random = np.random.default_rng(5)
     for _ in range(12):
         shift, kappa, order = np.exp(random.uniform(np.log([0.02, 0.03, 1.2]), np.log([1.0, 3.0, 25.0])))
-        orders = np.array([order])
-        way = 0 if removed else 1
+        check_attained(LOSSES[name], removed, shift, kappa, order)
 
-        def exact(offset: float) -> float:
-            return float(both_ways([(loss, 1.0), None], shift, kappa, offset, orders)[way, 0])  # noqa: B023
 
-        far = shift / kappa + order * shift + 9.0
-        starts = np.linspace(-far, far, 41)
-        at = starts[int(np.argmax([exact(start) for start in starts]))]
-        step = starts[1] - starts[0]
-        found = minimize_scalar(lambda offset: -exact(offset), bounds=(at - step, at + step), method="bounded")
-        claimed = objective._removed_and_added(orders - 1.0, orders - 1.0, shift, kappa, loss.one_sided)[way][0]
-        assert -found.fun == pytest.approx(claimed, rel=1e-6)
-        assert claimed <= objective.rdp(orders, 1.0 / shift, kappa, ZERO_OUT, loss.one_sided)[0] * (1.0 + 1e-12)
+@pytest.mark.parametrize("bend", [-0.04, -1e-6, 0.0, 1e-6, 0.04])
+def test_where_the_ramp_neither_humps_nor_sags(bend: float) -> None:
+    kappa = 0.05
+    check_attained(HUBER, False, 0.2, kappa, 1.0 + (1.0 - bend) / (2.0 * kappa + kappa**2))
+
+
+def test_the_ramp_is_found_in_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search for the noise asks for hundreds of curves."""
+    steps, places = [], objective._Ramp._places
+    monkeypatch.setattr(objective._Ramp, "_places", lambda self, centre: (steps.append(1), places(self, centre))[1])
+    for shift, kappa, one_sided in itertools.product((0.01, 0.1, 1.0), KAPPAS, (True, False)):
+        steps.clear()
+        objective.rdp(np.array(objective.ORDERS), 1.0 / shift, kappa, ZERO_OUT, one_sided)
+        assert len(steps) <= 16
 
 
 def test_either_direction_may_be_the_worse() -> None:
@@ -319,6 +338,7 @@ class TestShape:
         self, one_sided: bool, relation: Relation
     ) -> None:
         for bare in (GaussianObjectiveDpEvent(0.0, 0.1, one_sided), GaussianObjectiveDpEvent(1.0, math.inf, one_sided)):
+            assert _is_bare(bare)
             assert best({bare: 1, PureDpEvent(0.1): 1}, DELTA, relation).epsilon == math.inf
             assert np.all(objective.rdp(ORDERS, *(bare.noise_multiplier, bare.kappa), relation, one_sided) == math.inf)
             assert objective.single_epsilon(bare.noise_multiplier, bare.kappa, one_sided, DELTA, relation) == math.inf

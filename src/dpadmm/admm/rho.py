@@ -89,10 +89,10 @@ class GeometricRho(RhoSchedule):
                     f"rho schedule 'geometric': a {name} for every node is for graphs; around a server all agents use "
                     f"one penalty."
                 )
-            if len(values) <= setting.members.max(initial=0):
+            if setting.graph is not None and len(values) != setting.graph.nodes:
                 raise InputError(
-                    f"rho schedule 'geometric': {len(values)} numbers for {name}, and {setting.agents} nodes: give "
-                    f"one, or one for each."
+                    f"rho schedule 'geometric': {len(values)} numbers for {name}, and {setting.graph.nodes} nodes: "
+                    f"give one, or one for each."
                 )
 
     def value(self, setting: Setting, level: Level, round: int) -> Penalty:

@@ -71,8 +71,7 @@ def draw_disagreement(found: Disagreement, path: Path) -> None:
             )  # fmt: skip
     mean = found.values.mean(axis=1)
     axis.plot(found.rounds, np.where(mean > 0.0, mean, np.nan), color="k", linewidth=2.2, label=f"mean of {count:,}")
-    if np.any(found.values > 0.0):
-        axis.set_yscale("log")
+    axis.set_yscale("log")
     axis.legend(loc="best")
     axis.set(title=f"run {found.run}", xlabel="round", ylabel="distance from the network's mean")
     _save(figure, path)

@@ -85,9 +85,19 @@ def prepare(experiment: Experiment) -> Prepared:
         owner = np.zeros(len(held_out), dtype=np.int64)
         test = gather(held_out.features, held_out.targets, owner, names=["test"], **rows)
     plan = run.plan(shards.counts, shards.width, classes)
+    _check_deltas(run.deltas, shards.agents)
     if recipe.private and run.noise_multiplier and not run.delta and isinstance(plan.noise[0].mechanism, Gaussian):
         raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
     return Prepared(experiment, dataset, shards, test, plan, tuple(_warnings(plan, dataset, lost, experiment)))
+
+
+def _check_deltas(deltas: tuple[float, ...], agents: int) -> None:
+    """Also where no budget is made of them, and epsilons are only told at them."""
+    if len(deltas) not in (0, 1, agents):
+        raise InputError(f"{len(deltas)} deltas for {agents} agents: give one, or one for each.")
+    for delta in deltas:
+        if not 0.0 <= delta < 1.0:
+            raise InputError(f"delta {delta:g}: must lie between 0 and 1, such as 1e-6.")
 
 
 def _with_nodes(experiment: Experiment) -> Experiment:

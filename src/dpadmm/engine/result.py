@@ -57,7 +57,7 @@ class Result:
     def by_agent(self) -> list[Guarantee]:
         """What each agent's run costs, at its own delta: where agents have budgets of their own."""
         run = self.experiment.run
-        if not (run.epsilons or run.deltas):
+        if self.guarantee is None or not (run.epsilons or run.deltas):
             return []
         accounts, agents = self.plan.accounts(), self.plan.setting.agents
         deltas = run.deltas if len(run.deltas) == agents else (run.deltas or (run.delta or 0.0,)) * agents

@@ -92,7 +92,7 @@ def rdp(
 @lru_cache(maxsize=4096)
 def single_epsilon(noise_multiplier: float, kappa: float, one_sided: bool, delta: float, relation: Relation) -> float:
     """An epsilon that one such release meets at this delta."""
-    if noise_multiplier == 0.0 or kappa == math.inf or delta <= 0.0:
+    if noise_multiplier == 0.0 or delta <= 0.0:
         return math.inf
     shift, determinants = 1.0 / noise_multiplier, math.log1p(kappa)
     if relation is Relation.ZERO_OUT:

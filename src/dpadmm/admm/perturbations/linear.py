@@ -174,7 +174,7 @@ class GaussianTerm(LinearTerm):
         assert isinstance(loss, MarginLoss)
         # Three digits of the ratio, rounded up, so that agents of about one size share an event.
         unit = 10.0 ** (math.floor(math.log10(ratio)) - 2) if ratio > 0.0 else 1.0
-        term = GaussianObjectiveDpEvent(multiplier, math.ceil(ratio / unit) * unit, loss.one_sided)
+        term = GaussianObjectiveDpEvent(multiplier, max(ratio, math.ceil(ratio / unit) * unit), loss.one_sided)
         return ComposedDpEvent((term, GaussianDpEvent(multiplier / math.sqrt(OUTPUT_SHARE))))
 
     def output(self, multiplier: FloatArray) -> Mechanism:
