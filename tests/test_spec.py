@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
+from dpadmm.admm.noise import Density, Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.perturbations import Objective, Output
-from dpadmm.admm.rho import BalancedRho, ConstantRho, GrowingRho
+from dpadmm.admm.rho import BalancedRho, ConstantRho, GeometricRho, GrowingRho
 from dpadmm.admm.schedules import Fixed, Free53, InverseRoot
-from dpadmm.admm.solvers import Exact, LocalUpdates, Sgd, Svrg
+from dpadmm.admm.solvers import Exact, LocalUpdates, Recycled, Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
@@ -103,6 +103,11 @@ WRONG = {
     "far too much": (f"[run]\nepsilon = {10**400}\n", r"HERE: epsilon = 10+ must be a finite number"),
     "a number for columns": ("[data]\ncolumns = 3\n", r"HERE: columns = 3 must be"),
     "a text for columns": ('[data]\ncolumns = "age"\n', r"HERE: columns = 'age' must be"),
+    "a number for a list": ("[run]\nepsilons = 1.0\n", r"HERE: epsilons = 1.0 must be a list of finite numbers"),
+    "texts for numbers": ('[run]\nalpha = ["1"]\n', r"HERE: alpha = \['1'\] must be a list of finite numbers"),
+    "truths for numbers": ("[run]\ndeltas = [true]\n", r"HERE: deltas = \[True\] must be a list of finite numbers"),
+    "nan in a list": ("[run]\nalpha = [1.0, nan]\n", r"HERE: alpha = \[1.0, nan\] must be a list of finite"),
+    "infinity in a list": ("[run]\nalpha = [inf]\n", r"HERE: alpha = \[inf\] must be a list of finite numbers"),
     "texts for columns": ('[data]\ncolumns = ["age"]\n', r"HERE: columns = \['age'\] must be"),
     "not TOML": ("[run\n", r"HERE is not TOML"),
 }
@@ -268,6 +273,10 @@ def test_mini_batches_and_their_mean_have_the_changes_of_their_spec():
     uniform = RunSpec("scas-admm", batch=1.0, sampling="uniform")
     assert uniform.recipe().phases[0].solver == Svrg(batch=1.0, sampling="uniform")
     assert RunSpec("ps-admm-sgd", batch=0.1).recipe().phases[0].solver == Sgd(batch=0.1)
+    # All at once: neither 64 of the records with one draw each, nor one record by coins, would do.
+    printed = RunSpec("ps-admm-paper", batch=64.0, sampling="poisson").recipe().phases[0].solver
+    assert printed == replace(ALGORITHMS["ps-admm-paper"].phases[0].solver, batch=64.0, sampling="poisson")
+    assert ALGORITHMS["ps-admm-paper"].phases[0].solver.sampling == "uniform"
     for name, value in (("batch", 0.1), ("sampling", "poisson"), ("average", "plain"), ("reach", 1.0)):
         with pytest.raises(InputError, match=f"algorithm 'dp-admm' has no {name} to set"):
             replace(RunSpec("dp-admm"), **{name: value}).recipe()
@@ -352,3 +361,206 @@ def test_a_set_is_a_text_in_a_spec_and_reads_back(text, domain, tmp_path):
     (tmp_path / "spec.toml").write_text(experiment.dumps())
     assert read(tmp_path / "spec.toml").run.set == text
     assert read(tmp_path / "spec.toml").run.problem().domain == domain
+
+
+# -- graphs ------------------------------------------------------------------------------------------------------------
+
+
+def test_recipes_on_graphs_have_the_changes_of_their_spec():
+    spec = RunSpec("private-mr-admm", damping=0.3, dual_rho=0.2, rho=0.1, rho_schedule="geometric:1.1:2:50")
+    recipe = spec.recipe()
+    assert recipe.phases[1].solver == Recycled(0.3)
+    assert (recipe.rho, recipe.dual_rho) == (GeometricRho(1.1, 2.0, 50.0), ConstantRho(0.2))
+    plan = replace(spec, topology="path:3", epsilon=1.0, rounds=5).plan(np.array([5, 6, 7]), 4, 2)
+    assert [plan.rho(k) for k in (1, 2, 3)] == pytest.approx([0.1 * 2 * 1.1, 0.1 * 2 * 1.1, 0.1 * 2 * 1.1**2])
+    assert [plan.dual_rho(k) for k in (1, 2, 3)] == [0.2] * 3
+    np.testing.assert_array_equal(plan.setting.graph.edges, [[0, 1], [1, 2]])
+    each = RunSpec("mr-admm", rho_schedule="geometric:1.1,1.2,1:2,3,4").recipe()
+    assert each.rho == GeometricRho((1.1, 1.2, 1.0), (2.0, 3.0, 4.0))
+    own = RunSpec("mr-admm", topology="ring:3", rounds=3).plan(np.array([5, 6, 7]), 4, 2)
+    assert own.setting.rho == pytest.approx(1 / 1750)
+    assert own.rho(3) == pytest.approx(1.04**2 / 1750)
+    fixed = RunSpec("m-admm", topology="ring:3", rho=0.5).plan(np.array([5, 6, 7]), 4, 2)
+    assert (fixed.rho(2), fixed.dual_rho(2)) == (pytest.approx(0.5 * 1.04**2), 0.5)
+    named = RunSpec("mr-admm", topology='{"edges": [[0, 1], [2, 1]]}').plan(np.array([5, 6, 7]), 4, 2)
+    np.testing.assert_array_equal(named.setting.graph.edges, [[0, 1], [1, 2]])
+
+
+def test_a_rho_may_be_given_beside_a_schedule_that_starts_from_it():
+    assert RunSpec("admm", rho=0.3, rho_schedule="geometric").recipe().rho == GeometricRho()
+    plan = RunSpec("admm", rho=0.3, rho_schedule="geometric:1.5").plan(np.array([5, 6]), 4, 2)
+    assert [plan.rho(k) for k in (1, 2)] == pytest.approx([0.45, 0.675])
+    plan = RunSpec("mr-admm", rho=0.3, topology="ring:3").plan(np.array([5, 6, 7]), 4, 2)
+    assert plan.rho(1) == pytest.approx(0.312)
+    for schedule in ("growing", "balanced:2"):
+        with pytest.raises(InputError, match=f"give a rho or the rho schedule '{schedule}', not both"):
+            RunSpec("obj-g", rho=0.3, rho_schedule=schedule).recipe()
+
+
+GRAPH_TERMS = {
+    "no topology": (RunSpec("mr-admm"), r"consensus 'graph' needs a topology: who talks to whom, as in 'ring:10'"),
+    "too many nodes": (
+        RunSpec("mr-admm", topology="ring:4"),
+        r"topology 'ring:4' has 4 nodes, and there are 3 agents: it must have one for each",
+    ),
+    "far too many nodes": (RunSpec("mr-admm", topology="ring:200000"), r"has 200000 nodes, and there are 3 agents"),
+    "too few nodes": (RunSpec("mr-admm", topology='{"edges": [[0, 1]]}'), r"has 2 nodes, and there are 3 agents"),
+    "no such topology": (RunSpec("mr-admm", topology="rng:3"), r"unknown topology 'rng'; did you mean 'ring'"),
+    "a server": (
+        RunSpec("admm", topology="ring:3"),
+        r"topology 'ring:3': algorithm 'admm' has a server .* on graphs are decentralised-admm, .*mr-admm",
+    ),
+    "too few penalties": (
+        RunSpec("mr-admm", topology="ring:3", rho_schedule="geometric:1.1,1.2"),
+        r"2 numbers for growth, and 3 nodes",
+    ),
+    "too many penalties": (
+        RunSpec("mr-admm", topology="ring:3", rho_schedule="geometric:1.1:1,2,3,4"),
+        r"4 numbers for scale, and 3 nodes",
+    ),
+    "penalties for a server": (
+        RunSpec("admm", rho_schedule="geometric:1.1,1.2,1.3"),
+        r"a growth for every node is for graphs",
+    ),
+    "a dual rho for a server": (RunSpec("admm", dual_rho=0.1), r"'admm' has a server, and one rho for all its steps"),
+    "a dual rho of nothing": (RunSpec("mr-admm", topology="ring:3", dual_rho=0.0), r"rho 0.0: must be a positive"),
+    "damping without recycling": (RunSpec("m-admm", topology="ring:3", damping=0.1), r"'m-admm' has no damping to set"),
+    "negative damping": (RunSpec("mr-admm", topology="ring:3", damping=-0.1), r"'recycled': damping -0.1"),
+    "too few budgets": (
+        RunSpec("private-r-admm", topology="ring:3", epsilons=(1.0, 2.0)),
+        r"2 budgets for 3 agents: give one, or one for each",
+    ),
+    "too many alphas": (
+        RunSpec("private-r-admm", topology="ring:3", alpha=(1.0,) * 4),
+        r"4 alphas for 3 agents: give one, or one for each",
+    ),
+    "alpha for gaussian noise": (
+        RunSpec("private-r-admm", topology="ring:3", alpha=(1.0,), mechanism="gaussian"),
+        r"alpha is of 'gamma-norm' noise, not of 'gaussian'",
+    ),
+    "alpha for gradient noise": (RunSpec("dp-admm", alpha=(1.0,)), r"'dp-admm' has no noise of density"),
+    "penalty noise as published": (
+        RunSpec("m-admm-penalty", topology="ring:3", epsilon=1.0, paper_noise=True),
+        r"'penalty': its paper gives noise by its density",
+    ),
+    "a rho that follows the noise": (
+        RunSpec("dvp-graph", topology="ring:3", epsilon=1.0, rho_schedule="balanced"),
+        r"'objective' needs a rho that is known before its noise, and 'balanced' follows it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "said"), GRAPH_TERMS.values(), ids=GRAPH_TERMS)
+def test_terms_that_fit_no_graph_are_refused(spec, said):
+    with pytest.raises(InputError, match=said):
+        spec.plan(np.array([5, 6, 7]), 4, 2)
+
+
+# -- requests for noise ------------------------------------------------------------------------------------------------
+
+
+def test_requests_for_each_agent_and_by_density():
+    spec = RunSpec("private-mr-admm")
+    assert replace(spec, alpha=(2.0,)).request() == Density((2.0,))
+    assert replace(spec, alpha=(2.0, 3.0), delta=1e-4).request() == Density((2.0, 3.0), 1e-4)
+    budgets = (Budget(1.0, 1e-5), Budget(2.0, 1e-5))
+    assert replace(spec, epsilons=(1.0, 2.0), delta=1e-5).request() == TotalBudget(budgets)
+    assert replace(spec, epsilons=(1.0, 2.0), deltas=(1e-5,)).request() == TotalBudget(budgets)
+    assert replace(spec, epsilons=(1.0,), deltas=(1e-5,)).request() == TotalBudget(budgets[:1])
+    apart = (Budget(1.0, 1e-5), Budget(2.0, 0.0))
+    assert replace(spec, epsilons=(1.0, 2.0), deltas=(1e-5, 0.0)).request() == TotalBudget(apart)
+    assert replace(spec, epsilons=(1.0, 2.0)).request() == TotalBudget((Budget(1.0, 0.0), Budget(2.0, 0.0)))
+    part = replace(spec, epsilons=(1.0, 2.0), evaluation_epsilon=0.25).request()
+    assert part == TotalBudget((Budget(0.75, 0.0), Budget(1.75, 0.0)))
+    assert TotalBudget(apart).delta == 0.0
+    assert RunSpec("admm", noise_multiplier=0.0).request() == Multiplier(0.0)
+    assert RunSpec("admm", delta=1e-5).request() == Multiplier(0.0)
+    assert replace(spec, noise_multiplier=0.0).request() == Multiplier(0.0)
+    assert RunSpec("ps-admm-paper", epsilon=1.0, delta=1e-5).request() == PaperNoise(Budget(1.0, 1e-5))
+
+
+PRIVATE_GRAPH = RunSpec("private-r-admm")
+CONFLICTS = {
+    "epsilon and epsilons": ({"epsilon": 1.0, "epsilons": (1.0,)}, r"give an epsilon or an epsilons, not both"),
+    "epsilon and alpha": ({"epsilon": 1.0, "alpha": (1.0,)}, r"give an epsilon or an alpha, not both: each follows"),
+    "epsilons and alpha": ({"epsilons": (1.0,), "alpha": (1.0,)}, r"give an epsilons or an alpha, not both"),
+    "epsilon and multiplier": (
+        {"epsilon": 1.0, "noise_multiplier": 0.0},
+        r"an epsilon or a noise multiplier, not both",
+    ),
+    "epsilons and multiplier": ({"epsilons": (1.0,), "noise_multiplier": 2.0}, r"epsilons or a noise multiplier, not"),
+    "alpha and multiplier": (
+        {"alpha": (1.0,), "noise_multiplier": 2.0},
+        r"give an alpha or a noise multiplier, not both",
+    ),
+    "nothing": (
+        {},
+        r"'private-r-admm' is private: give a total budget \(epsilon, and delta unless the noise is pure\)",
+    ),
+    "deltas alone": ({"deltas": (1e-5,)}, r"is private: give a total budget"),
+    "a delta of one": ({"epsilon": 1.0, "delta": 1.0}, r"delta 1: must lie between 0 and 1, such as 1e-6"),
+    "a delta below zero": ({"alpha": (1.0,), "delta": -0.5}, r"delta -0.5: must lie between 0 and 1"),
+    "a multiplier's delta": ({"noise_multiplier": 1.0, "delta": 2.0}, r"delta 2: must lie between 0 and 1"),
+    "one of the deltas": ({"epsilons": (1.0, 2.0), "deltas": (0.1, 1.5)}, r"delta must be in \[0, 1\), got 1.5"),
+    "one of the epsilons": ({"epsilons": (1.0, -2.0)}, r"epsilon must be positive and finite, got -2.0"),
+    "more deltas": ({"epsilons": (1.0,), "deltas": (0.1, 0.2)}, r"2 deltas for 1 epsilons: give one, or one for each"),
+    "fewer deltas": ({"epsilons": (1.0,) * 3, "deltas": (0.1, 0.2)}, r"2 deltas for 3 epsilons: give one, or one for"),
+    "deltas for one epsilon": ({"epsilon": 1.0, "deltas": (0.1, 0.2)}, r"2 deltas for 1 epsilons"),
+    "alpha of zero": ({"alpha": (1.0, 0.0)}, r"alpha 0.0: must be a positive number"),
+    "alpha below zero": ({"alpha": (-1.0,)}, r"alpha -1.0: must be a positive number"),
+    "evaluation of alpha": ({"alpha": (1.0,), "evaluation_epsilon": 0.1}, r"evaluation_epsilon is a part of a total"),
+    "evaluation of noise": ({"noise_multiplier": 1.0, "evaluation_epsilon": 0.1}, r"is a part of a total budget"),
+    "evaluation of nothing": ({"evaluation_epsilon": 0.1}, r"is a part of a total budget; give one, as epsilon and"),
+    "evaluation of a round": (
+        {"epsilon": 1.0, "paper_noise": True, "evaluation_epsilon": 0.1},
+        r"evaluation_epsilon is a part of a total budget",
+    ),
+    "evaluation of more": (
+        {"epsilons": (3.0, 1.0), "evaluation_epsilon": 1.0},
+        r"evaluation_epsilon 1.0: must be positive and below epsilon 1",
+    ),
+    "evaluation below zero": (
+        {"epsilon": 1.0, "evaluation_epsilon": -0.1},
+        r"evaluation_epsilon -0.1: must be positive",
+    ),
+    "paper noise of alpha": (
+        {"alpha": (1.0,), "paper_noise": True},
+        r"paper_noise .* goes with epsilon and delta only",
+    ),
+    "paper noise of noise": ({"noise_multiplier": 1.0, "paper_noise": True}, r"paper_noise makes noise of an epsilon"),
+    "paper noise of nothing": ({"paper_noise": True}, r"paper_noise makes noise of an epsilon for every round"),
+    "paper noise of each": (
+        {"epsilons": (1.0, 2.0), "paper_noise": True},
+        r"the papers' noise is the same for all agents; give one epsilon and one delta",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), CONFLICTS.values(), ids=CONFLICTS)
+def test_requests_for_noise_that_contradict_themselves_are_refused(changes, said):
+    with pytest.raises(InputError, match=said):
+        replace(PRIVATE_GRAPH, **changes).request()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"epsilon": 1.0}, r"'r-admm' is not private, so epsilon 1 means nothing to it; leave the budget out"),
+        ({"epsilons": (1.0, 2.0)}, r"'r-admm' is not private, so epsilons \(1.0, 2.0\) means nothing"),
+        ({"alpha": (2.0,)}, r"'r-admm' is not private, so alpha \(2.0,\) means nothing"),
+        ({"noise_multiplier": 2.5}, r"'r-admm' is not private, so noise multiplier 2.5 means nothing"),
+        ({"paper_noise": True, "epsilon": 1.0}, r"paper_noise makes noise"),
+        ({"evaluation_epsilon": 0.1}, r"evaluation_epsilon is a part of a total budget"),
+    ],
+)
+def test_a_recipe_that_is_not_private_takes_no_noise(changes, said):
+    with pytest.raises(InputError, match=said):
+        replace(RunSpec("r-admm"), **changes).request()
+
+
+def test_a_recipe_as_printed_takes_one_budget_and_no_evaluation():
+    printed = RunSpec("ps-admm-paper", epsilon=1.0, delta=1e-5)
+    with pytest.raises(InputError, match="evaluation_epsilon is a part of a total budget"):
+        replace(printed, evaluation_epsilon=0.1).request()
+    with pytest.raises(InputError, match="the papers' noise is the same for all agents"):
+        replace(printed, epsilon=None, epsilons=(1.0, 2.0)).request()

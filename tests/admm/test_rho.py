@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.noise import Level, Multiplier, PaperNoise, TotalBudget
-from dpadmm.admm.rho import RHO_SCHEDULES, BalancedRho, ConstantRho, GrowingRho
+from dpadmm.admm.rho import RHO_SCHEDULES, BalancedRho, ConstantRho, GeometricRho, GrowingRho
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget, classic_multiplier
@@ -22,6 +22,9 @@ RULES = {
     "growing:0.3:0.1:2": GrowingRho(0.3, 0.1, 2.0),
     "growing:1e-3:0:1": GrowingRho(1e-3, 0.0, 1.0),
     "balanced:7": BalancedRho(7.0),
+    "constant:0.2": ConstantRho(0.2),
+    "geometric:1.3:0.5:20": GeometricRho(1.3, 0.5, 20.0),
+    "geometric:1": GeometricRho(1.0),
 }
 REQUESTS = {
     "each its own budget": TotalBudget(tuple(Budget(epsilon, 1e-5) for epsilon in (0.3, 1.0, 5.0))),
@@ -219,6 +222,66 @@ def test_balanced_refuses_a_scale_that_is_no_positive_number(scale):
         BalancedRho(scale)
 
 
+# -- geometric ---------------------------------------------------------------------------------------------------------
+
+
+def test_geometric_starts_from_rho_and_stops_at_its_bound(terms):
+    setting = terms(Problem(), COUNTS, rho=0.7)
+    rule = GeometricRho(1.3, 0.5, 20.0)
+    for k in range(1, 40):
+        assert value(rule, setting, round=k) == pytest.approx(0.7 * min(0.5 * 1.3**k, 20.0), rel=1e-12)
+    assert value(rule, setting, round=10**9) == 0.7 * 20.0
+    assert value(GeometricRho(), setting, round=3) == pytest.approx(0.7 * 1.04**3, rel=1e-13)
+    assert value(GeometricRho(1.0, 2.0), setting, round=500) == pytest.approx(1.4, rel=1e-15)
+    assert value(GeometricRho(bound=1e300), setting, round=10**9) == pytest.approx(0.7e300)  # without overflow
+    assert value(ConstantRho(0.2), setting, round=7) == 0.2
+    assert value(ConstantRho(), setting, round=7) == 0.7
+
+
+def test_geometric_lists_give_every_node_its_own(terms):
+    """003's Fig. 1b; and whoever computes for some of the nodes takes their numbers."""
+    setting, growth, scale = terms(Problem(), COUNTS, rho=0.5), (1.01, 1.0, 1.5), (1.0, 3.0, 0.8)
+    rule = GeometricRho(growth, scale, 4.0)
+    for k in (1, 2, 7, 100):
+        expected = [0.5 * min(s * g**k, 4.0) for g, s in zip(growth, scale, strict=True)]
+        np.testing.assert_allclose(value(rule, setting, round=k), expected, rtol=1e-12)
+        np.testing.assert_allclose(value(rule, setting.take([2, 0]), round=k), [expected[2], expected[0]], rtol=1e-12)
+        mixed = value(GeometricRho(1.2, scale, 9.0), setting.take([1]), round=k)
+        np.testing.assert_allclose(mixed, [0.5 * min(3.0 * 1.2**k, 9.0)], rtol=1e-12)
+    plan = ALGORITHMS["mr-admm"].tuned(rho=rule).plan(setting, Multiplier(0.0))
+    for k in range(1, 7):
+        np.testing.assert_array_equal(
+            plan.rho(k), value(rule, setting, round=(k + 1) // 2)
+        )  # a cycle's two rounds alike
+        for i in range(3):
+            np.testing.assert_array_equal(plan.take([i]).rho(k), plan.rho(k)[[i]])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"growth": 0.99},
+        {"growth": 2.01},
+        {"growth": math.nan},
+        {"growth": (1.01, 0.5)},
+        {"growth": (1.01, math.nan)},
+        {"scale": 0.0},
+        {"scale": -1.0},
+        {"scale": math.inf},
+        {"scale": math.nan},
+        {"scale": (1.0, 0.0)},
+        {"scale": (1.0, 3.0), "bound": 2.0},
+        {"bound": 0.5},
+        {"bound": math.inf},
+        {"bound": math.nan},
+    ],
+    ids=str,
+)
+def test_geometric_refuses_what_would_fall_vanish_or_run_away(wrong):
+    with pytest.raises(InputError, match=r"'geometric': growth .* must lie between 1 and 2 .* at most the bound"):
+        GeometricRho(**wrong)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -230,6 +293,10 @@ def test_balanced_refuses_a_scale_that_is_no_positive_number(scale):
         ("growing:fast", "must be a number"),
         ("balancd", "unknown rho schedule 'balancd'; did you mean 'balanced'?"),
         ("growing:-2", "'growing': base -2.0"),
+        ("geometric:1.04:1:100:2", "'geometric' does not take 4 number"),
+        ("geometric:1.04,", "must be a number"),
+        ("geometric:1.04,fast", "must be a number"),
+        ("geometric:0.9,1", r"'geometric': growth \(0.9, 1.0\) must lie between 1 and 2"),
     ],
 )
 def test_a_rule_that_cannot_be_built_is_refused(text, said):

@@ -188,7 +188,7 @@ def test_zero_out_is_attained_in_either_direction(name: str, removed: bool) -> N
 @pytest.mark.parametrize("bend", [-0.04, -1e-6, 0.0, 1e-6, 0.04])
 def test_where_the_ramp_neither_humps_nor_sags(bend: float) -> None:
     kappa = 0.05
-    check_attained(HUBER, False, 0.2, kappa, 1.0 + (1.0 - bend) / (2.0 * kappa + kappa**2))
+    check_attained(HUBER, False, 0.05, kappa, 1.0 + (1.0 - bend) / (2.0 * kappa + kappa**2))
 
 
 def test_the_ramp_is_found_in_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
