@@ -15,6 +15,7 @@ from dpadmm.privacy.events import (
     ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
+    GaussianObjectiveDpEvent,
     LaplaceDpEvent,
     MixtureOfGaussiansDpEvent,
     NonPrivateDpEvent,
@@ -44,6 +45,7 @@ LEAVES: st.SearchStrategy[DpEvent] = st.one_of(
     st.builds(GaussianDpEvent, SCALES),
     st.builds(LaplaceDpEvent, SCALES),
     st.builds(PureDpEvent, SCALES),
+    st.builds(GaussianObjectiveDpEvent, SCALES, SCALES, st.booleans()),
     st.builds(RandomizedResponseDpEvent, CHANCES, st.integers(2, 9)),
     st.builds(
         lambda deviation, pairs: MixtureOfGaussiansDpEvent(
@@ -94,6 +96,7 @@ def test_every_kind_of_event_is_covered() -> None:
         GaussianDpEvent(0.1 + 0.2),
         LaplaceDpEvent(5e-324),
         PureDpEvent(1 / 3),
+        GaussianObjectiveDpEvent(1.0, 0.1, True),
         RandomizedResponseDpEvent(0.7, 3),
         MixtureOfGaussiansDpEvent(2.0, (1.0, 2.0), (0.25, 0.75)),
         PoissonSampledDpEvent(0.01, GaussianDpEvent(1.1)),
