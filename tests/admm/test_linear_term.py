@@ -262,3 +262,13 @@ def test_a_growing_penalty_around_a_server_is_paid_for_round_by_round(mechanism,
                 assert event.epsilon == pytest.approx(1.01 / 2 + math.log(1 + expected), rel=1e-12)
             else:
                 assert expected * (1 - 1e-12) <= event.events[0].kappa <= 1.01 * expected
+
+
+@pytest.mark.parametrize("name", ["dvp", "dvp-graph", "private-r-admm"])
+def test_a_plan_of_a_billion_equal_rounds_is_made_at_once(name, terms):
+    """Rounds are a number in others' terms: an owner must not make a list of them before it can refuse."""
+    setting = terms(PROBLEM, COUNTS, rounds=10**9)
+    plan = ALGORITHMS[name].plan(setting, Multiplier(1e9))
+    assert plan.noise[0].course == ()
+    odd = 10**9 if len(plan.algorithm.phases) == 1 else 5 * 10**8
+    assert plan.accounts().guarantee(0, 0.0).epsilon == pytest.approx(odd * plan.events(1)[0].epsilon, rel=1e-12)

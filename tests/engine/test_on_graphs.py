@@ -63,6 +63,23 @@ def test_nodes_hear_their_neighbours_and_the_run_is_their_mean(algorithm, experi
     assert (released[0] != released[1]).all() == (algorithm != "m-admm")  # runs differ in their noise
 
 
+@pytest.mark.parametrize("algorithm", ["r-admm", *RECYCLED])
+def test_a_recycled_round_is_made_of_what_neighbours_released(algorithm, experiment):
+    """Spec 6.4's closed form, node by node, with noise as without: no other node and no record enters."""
+    rho, damping = 0.01, 0.002
+    prepared = prepare(experiment(algorithm, rounds=6, rho=rho, damping=damping))
+    cohort, graph = cohort_of(prepared), parse("erdos-renyi:5:0.5")
+    released = [np.zeros((5, 4)), *(state.agents.released for state in rounds(cohort, start(cohort)))]
+    for round in (2, 4, 6):
+        before, last = released[round - 2 : round]
+        theta = rho * 1.04 ** (round // 2) if algorithm == "private-mr-admm" else rho
+        for node in range(5):
+            near = graph.neighbours(node)
+            pull = sum(2.0 * last[j] - before[node] - before[j] for j in near)
+            expected = last[node] + theta / (2.0 * theta * len(near) + damping) * pull
+            np.testing.assert_allclose(released[round][node], expected, rtol=1e-9, atol=1e-12)
+
+
 def test_a_result_is_the_mean_of_the_nodes(experiment):
     prepared = prepare(experiment("private-r-admm", repeats=2))
     *_, state = rounds(cohort_of(prepared, (0, 1)), start(cohort_of(prepared, (0, 1))))

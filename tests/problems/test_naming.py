@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from dpadmm.admm.rho import RHO_SCHEDULES
+from dpadmm.admm.schedules import SCHEDULES
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import LOSSES, ClippedSquared, Logistic, SmoothedHinge
 from dpadmm.problems.naming import build
@@ -28,6 +30,25 @@ def test_a_number_follows_a_colon() -> None:
 
 def test_several_numbers_arrive_in_order() -> None:
     assert build("pair", {"pair": lambda low, high: (low, high)}, "pair:1:-2.5") == (1.0, -2.5)
+
+
+def test_numbers_with_commas_between_are_a_list() -> None:
+    pair = {"pair": lambda low, high: (low, high)}
+    assert build("pair", pair, "pair:1,-2.5:3") == ((1.0, -2.5), 3.0)
+    assert build("pair", pair, "pair:1,2,3:0,1e3") == ((1.0, 2.0, 3.0), (0.0, 1000.0))
+    for text in ("pair:1,:2", "pair:,:2", "pair:1,two:2"):
+        with pytest.raises(InputError, match="what follows the colon must be a number"):
+            build("pair", pair, text)
+
+
+@pytest.mark.parametrize("kind", ["loss", "penalty", "schedule", "rho schedule"])
+@pytest.mark.parametrize("numbers", ["0,5", "1:0,5", "1:1:0,5"])
+def test_a_list_where_a_number_belongs_is_refused_by_name(kind: str, numbers: str) -> None:
+    """Also a decimal comma: terms come from others, and must not end in anything but an `InputError`."""
+    registry = {**REGISTRIES, "schedule": SCHEDULES, "rho schedule": RHO_SCHEDULES}[kind]
+    for name in registry:
+        with pytest.raises(InputError, match=name):
+            build(kind, registry, f"{name}:{numbers}")
 
 
 @pytest.mark.parametrize("kind", REGISTRIES)

@@ -29,6 +29,7 @@ from dpadmm.privacy.events import DpEvent
 from dpadmm.privacy.mechanisms import Mechanism
 from dpadmm.problems.shards import FloatArray
 
+COURSE = 10_000_000  # rounds times agents that noise can be planned for one by one
 LARGEST = 1e15  # of a step or a penalty; its inverse is the smallest
 
 
@@ -143,7 +144,13 @@ class Algorithm:
         if perturbation.any_rho:
             return perturbation.calibrate(setting, solver, request)
         silent = Level(np.zeros(setting.agents), np.inf)
-        rhos = [self.rho.value(setting, silent, time) for time in range(1, times + 1)]
+        last = 1 if isinstance(self.rho, ConstantRho) else times
+        if last * setting.agents > COURSE:  # terms come from strangers, and a billion rounds would fill the memory
+            raise InputError(
+                f"{setting.rounds:,} rounds of {setting.agents:,} agents with penalties that change are too many to "
+                f"plan (at most {COURSE:,} together); use a constant rho, or fewer rounds."
+            )
+        rhos = [self.rho.value(setting, silent, time) for time in range(1, last + 1)]
         kappas = np.array([self.consensus.kappa(setting, rho) for rho in rhos])
         same = (kappas == kappas[0]).all()
         return perturbation.calibrate(setting, solver, request, kappas[:1] if same else kappas)

@@ -74,7 +74,7 @@ class GeometricRho(RhoSchedule):
     def __post_init__(self) -> None:
         growths, scales = np.atleast_1d(self.growth), np.atleast_1d(self.scale)
         fits = (growths >= 1.0).all() and (growths <= 2.0).all() and (scales > 0.0).all()
-        if not (fits and np.isfinite(scales).all() and scales.max() <= self.bound < np.inf):
+        if not (fits and np.isfinite(scales).all() and float(scales.max()) <= self.bound < np.inf):
             raise InputError(
                 f"rho schedule 'geometric': growth {self.growth!r} must lie between 1 and 2 (penalties must not fall), "
                 f"scale {self.scale!r} be positive and at most the bound {self.bound!r}, as in 'geometric:1.04:1:100'."

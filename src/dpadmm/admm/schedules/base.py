@@ -38,5 +38,5 @@ def smoothness(setting: Setting, schedule: str, instead: str) -> FloatArray:
 
 
 def check_positive(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
+    if not 0.0 < value < np.inf:
         raise InputError(f"schedule {name!r}: {value!r} must be a positive number.")
