@@ -726,6 +726,8 @@ def test_a_network_is_needed_with_a_node_for_each(name, setting):
         ALGORITHMS[name].plan(replace(setting(), graph=None), request)
     with pytest.raises(InputError, match="a graph of 4 nodes for 5 agents: it must have a node for each"):
         ALGORITHMS[name].plan(setting("ring:4"), request)
+    with pytest.raises(InputError, match="must hold 6 nodes"):  # a plan may be of some nodes; a start is of all
+        opening(ALGORITHMS[name].plan(setting("ring:6"), request), 1)
 
 
 @pytest.mark.parametrize("values", [(1.0, 1.1), (1.0, 1.1, 1.0, 1.0), (1.0,) * 6], ids=len)
