@@ -228,7 +228,10 @@ class Experiment:
 
     def dumps(self) -> str:
         """As a spec file; what is left to the recipe is left out."""
-        tables = {table: {k: v for k, v in asdict(getattr(self, table)).items() if v is not None} for table in _TABLES}
+        tables = {
+            table: {k: v for k, v in asdict(getattr(self, table)).items() if v is not None and v != ()}
+            for table in _TABLES
+        }
         return tomli_w.dumps(tables)
 
 

@@ -272,3 +272,13 @@ def test_a_plan_of_a_billion_equal_rounds_is_made_at_once(name, terms):
     assert plan.noise[0].course == ()
     odd = 10**9 if len(plan.algorithm.phases) == 1 else 5 * 10**8
     assert plan.accounts().guarantee(0, 0.0).epsilon == pytest.approx(odd * plan.events(1)[0].epsilon, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["private-mr-admm", "m-admm-penalty"])
+def test_rounds_that_differ_are_planned_one_by_one_and_not_a_billion_of_them(name, terms):
+    with pytest.raises(
+        InputError, match=r"of 3 agents with penalties that change are too many to plan .* constant rho"
+    ):
+        ALGORITHMS[name].plan(terms(PROBLEM, COUNTS, rounds=10**9), Multiplier(1e9))
+    course = ALGORITHMS[name].plan(terms(PROBLEM, COUNTS, rounds=100), Multiplier(1e9)).noise[0].course
+    assert len(course) == (100 if name == "m-admm-penalty" else 50)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numba
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -44,6 +45,15 @@ PRIVATE = [name for name, recipe in ON_GRAPHS.items() if recipe.private]
 every_graph = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 every_penalty = pytest.mark.parametrize("rule", PENALTIES.values(), ids=PENALTIES)
 by_objective = pytest.mark.parametrize("name", ["dvp-graph", "m-admm-penalty", "private-r-admm", "private-mr-admm"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Sums over a few dozen records: on a busy machine, threads would spend their time waiting for each other."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    yield
+    numba.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -407,6 +417,27 @@ def test_a_node_hears_its_neighbours_and_nobody_else(name, shards, setting):
             np.testing.assert_array_equal(next_answer(k, released[k], mine), before)
         else:
             assert (next_answer(k, released[k], other)[1:] != before[1:]).all()
+
+
+@pytest.mark.parametrize("name", ["private-mr-admm", "m-admm-penalty", "pvp-graph"])
+def test_a_node_alone_answers_as_it_does_among_all(name, shards, setting, played):
+    """Bit for bit, where nodes differ in penalties and in their number of neighbours; and so do runs side by side."""
+    rule, terms = GeometricRho(GROWTHS, SCALES), setting("star:5", rounds=4)
+    plan = ALGORITHMS[name].tuned(rho=rule).plan(terms, Multiplier(1.5))
+    released, duals, _ = walk(plan, shards, somewhere())
+    for i in (4, 0, 2):
+        mine, state = plan.take([i]), replace(begin(plan.take([i])), released=somewhere()[[i]])
+        for k in range(1, 5):
+            heard = terms.graph.means(released[k - 1])[[i]]
+            if k > 1:
+                state = absorb(mine, state, heard, k - 1)
+            np.testing.assert_array_equal(state.dual[0], duals[k - 1][i])
+            release, state = answer(mine, state, shards.take([i]), heard, k, words(k, [i]))
+            np.testing.assert_array_equal(release.value[0], released[k][i])
+            assert release.events == (plan.events(k)[i],)
+    together = played(plan, shards, runs=(3, 7))[-1].agents.released
+    np.testing.assert_array_equal(together[:5], played(plan, shards, runs=(3,))[-1].agents.released)
+    np.testing.assert_array_equal(together[5:], played(plan, shards, runs=(7,))[-1].agents.released)
 
 
 # -- what the recycled gradient tells ----------------------------------------------------------------------------------

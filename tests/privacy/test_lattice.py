@@ -199,3 +199,27 @@ def test_noise_too_large_for_the_lattice_is_refused() -> None:
         with pytest.raises(InputError, match="too large"):
             kind(np.array([1.1 * largest])).on_lattice().scale(np.ones(1), dimension)
         kind(np.array([1.1 * largest])).scale(np.ones(1), dimension)  # a plain sum knows no lattice
+
+
+@KINDS
+@pytest.mark.parametrize("multiplier", [0.3, 50.0, 1e4, 1e6])
+def test_a_whispers_lattice_reaches_far_and_pays_for_being_coarse(kind: type[Mechanism], multiplier: float) -> None:
+    """What covers a minimiser's tolerance is tiny beside the minimiser: it must not be cut at a million scales."""
+    dimension, sensitivity = 30, np.array([1e-9])
+    whisper = kind(np.array([multiplier])).on_lattice(far=True)
+    scale = whisper.scale(sensitivity, dimension)
+    apart = dimension if kind.norm == 1 else math.sqrt(dimension)
+    words = Seeded(0).words(np.zeros(1, int), np.zeros(1, int), 1, "whisper", whisper.words_needed(dimension))
+    reach = 2.0 ** (52 - 4 - max(4, math.ceil(math.log2(multiplier * apart)))) * scale[0]
+    assert reach > 2.0**22 * scale[0]
+    value = np.linspace(-0.4, 0.4, dimension)[None, :] * reach
+    noisy = whisper.add(value, sensitivity, words)
+    step = 2.0 ** min(32, max(8, math.ceil(math.log2(max(multiplier * apart, 1))) + 4))
+    spacing = 2.0 ** math.floor(math.log2(scale[0])) / step
+    np.testing.assert_array_equal(np.rint(noisy / spacing) * spacing, noisy)  # all of it on one lattice
+    noise = whisper.draw(scale, dimension, words)
+    np.testing.assert_allclose(noisy - value, noise, atol=1.001 * spacing + 1e-15 * reach)
+    assert scale[0] >= multiplier * (sensitivity[0] + spacing * apart) * (1 - 1e-12)
+    assert scale[0] <= 1.07 * multiplier * sensitivity[0]
+    usual = kind(np.array([multiplier])).on_lattice()
+    assert np.abs(usual.add(value, sensitivity, words)).max() < 0.5 * np.abs(value).max()  # which is cut

@@ -114,8 +114,11 @@ class Noise:
         return self.course[time - 1] if self.course else self
 
     def on_lattice(self) -> Noise:
-        """For real releases: what is added to a released value lies on one lattice with it."""
-        output = None if self.output is None else self.output.on_lattice()
+        """For real releases: what is added to a released value lies on one lattice with it.
+
+        A minimiser's cover is a whisper beside the minimiser: its lattice must reach far.
+        """
+        output = None if self.output is None else self.output.on_lattice(far=True)
         anchor = None if self.anchor is None else self.anchor.on_lattice()
         course = tuple(noise.on_lattice() for noise in self.course)
         return replace(self, mechanism=self.mechanism.on_lattice(), output=output, anchor=anchor, course=course)

@@ -26,8 +26,12 @@ class RhoSchedule(ABC):
 
     name: ClassVar[str]
     about: ClassVar[str]
-    scales_rho: ClassVar[bool] = False  # whether it starts from the rho of the run
     follows_noise: ClassVar[bool] = False  # whether it cannot be known before the noise is
+
+    @property
+    def scales_rho(self) -> bool:
+        """Whether it starts from the rho of the run."""
+        return False
 
     def check(self, setting: Setting, shared: bool) -> None:
         """Raises an `InputError` where the rule does not fit the agents; `shared` says that all must use the same."""
@@ -45,7 +49,10 @@ class ConstantRho(RhoSchedule):
 
     name = "constant"
     about = "the same rho in all rounds"
-    scales_rho = True
+
+    @property
+    def scales_rho(self) -> bool:
+        return self.fixed is None
 
     def __post_init__(self) -> None:
         if self.fixed is not None and not 0.0 < self.fixed < np.inf:
@@ -69,7 +76,10 @@ class GeometricRho(RhoSchedule):
 
     name = "geometric"
     about = "rho * scale * growth^round, at most rho * bound (default 1.04, 1, 1e6); lists give every node its own"
-    scales_rho = True
+
+    @property
+    def scales_rho(self) -> bool:
+        return True
 
     def __post_init__(self) -> None:
         growths, scales = np.atleast_1d(self.growth), np.atleast_1d(self.scale)

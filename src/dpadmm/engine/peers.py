@@ -54,6 +54,8 @@ class Peers:
                 node.join(self._run, self._agreement)
             except Refused as refused:
                 raise Refused(f"{self.names[i]} does not take part: {refused}") from None
+            except OSError as error:
+                raise ClusterError(f"{self.names[i]} cannot be reached ({error}); the run waits for it.") from error
         return min(node.reached(self._run) for node in self._nodes)
 
     def rounds(self) -> Iterator[FloatArray]:

@@ -42,10 +42,12 @@ class Mechanism(ABC):
     Args:
         noise_multiplier: (B,) scale of the noise divided by the sensitivity. Zero means no noise, and costs infinity.
         lattice: whether value and noise are put on one power-of-two lattice, as every real release must be.
+        far: whether values may lie very many scales away: then the lattice is as coarse as its own cost allows.
     """
 
     noise_multiplier: FloatArray
     lattice: bool = False
+    far: bool = False
 
     name: ClassVar[str]
     norm: ClassVar[Literal[1, 2]]
@@ -90,19 +92,19 @@ class Mechanism(ABC):
         dimension = value.shape[1]
         scale = self.scale(sensitivity, dimension)
         noise = self.draw(scale, dimension, words)
-        noisy = _on_lattice(value, noise, scale) if self.lattice else value + noise
+        noisy = _on_lattice(value, noise, scale, self._bits(dimension)) if self.lattice else value + noise
         return noisy if scale.all() else np.where(scale[:, None] == 0.0, value, noisy)
 
     def scale(self, sensitivity: FloatArray, dimension: int) -> FloatArray:
         """(B,) scale of the noise: noise_multiplier * sensitivity, where a lattice adds its rounding to the latter.
 
         Rounding moves each coordinate of two neighbours apart by at most one spacing g, so the sensitivity grows by
-        g sqrt(d) (1-norm: g d). With g <= scale / 2^32 this scale is at least multiplier * (sensitivity + that).
+        g sqrt(d) (1-norm: g d). With g <= scale / 2^bits this scale is at least multiplier * (sensitivity + that).
         """
         plain = self.noise_multiplier * sensitivity
         if not self.lattice:
             return plain
-        growth = self.noise_multiplier * (dimension if self.norm == 1 else np.sqrt(dimension)) * _SPACING
+        growth = np.ldexp(self._together(dimension), -self._bits(dimension))
         if growth.max(initial=0.0) > 0.5:
             raise InputError(
                 f"noise multiplier {self.noise_multiplier.max():g} in {dimension} dimensions: the noise is too large "
@@ -110,9 +112,24 @@ class Mechanism(ABC):
             )
         return plain / (1.0 - growth)
 
-    def on_lattice(self) -> Self:
+    def _together(self, dimension: int) -> FloatArray:
+        """How much noise a step of one spacing in every coordinate asks for, in units of the spacing."""
+        return self.noise_multiplier * (dimension if self.norm == 1 else np.sqrt(dimension))
+
+    def _bits(self, dimension: int) -> IntArray:
+        """(B,) -log2 of the lattice's spacing, in units of the scale.
+
+        A value is cut at 2^(52 - bits) scales. Noise that is loud beside what it covers is far above that; a whisper
+        is not, and takes as few bits as cost it a sixteenth of its scale.
+        """
+        if not self.far:
+            return np.full(self.noise_multiplier.shape, _BITS)
+        least = np.ceil(np.log2(np.maximum(self._together(dimension), 1.0))) + 4.0
+        return np.clip(least, 8.0, _BITS).astype(np.int64)
+
+    def on_lattice(self, far: bool = False) -> Self:
         """The same mechanism for real releases."""
-        return replace(self, lattice=True)
+        return replace(self, lattice=True, far=far)
 
     def events(self) -> tuple[DpEvent, ...]:
         """What one release costs each agent. Agents with the same noise share one event object."""
@@ -195,20 +212,20 @@ class GammaNorm(Mechanism):
         return direction * stretch[:, None]
 
 
-_SPACING = 2.0**-32
-"""Lattice spacing in units of the noise scale, at most."""
+_BITS = 32
+"""-log2 of the lattice spacing in units of the noise scale, at most."""
 
 _FARTHEST = 2.0**52
 """Lattice points on either side of zero: sums of a value and noise stay exact in a double."""
 
 
-def _on_lattice(value: FloatArray, noise: FloatArray, scale: FloatArray) -> FloatArray:
-    """value + noise, both first rounded to multiples of 2^(floor(log2 scale) - 32), row by row.
+def _on_lattice(value: FloatArray, noise: FloatArray, scale: FloatArray, bits: IntArray) -> FloatArray:
+    """value + noise, both first rounded to multiples of 2^(floor(log2 scale) - bits), row by row.
 
-    A value beyond 2^20 noise scales is cut there: a fixed map that brings no two values farther apart.
+    A value beyond 2^(52 - bits) noise scales is cut there: a fixed map that brings no two values farther apart.
     """
     _, exponent = np.frexp(scale)  # scale = f 2^exponent with f in [1/2, 1): exact, where a logarithm would round
-    spacing = np.ldexp(_SPACING, exponent - 1)[:, None]
+    spacing = np.ldexp(1.0, exponent - 1 - bits)[:, None]
     with np.errstate(over="ignore"):  # an infinite quotient is cut like any other
         points = np.clip(np.rint(value / spacing), -_FARTHEST, _FARTHEST)
     return (points + np.rint(noise / spacing)) * spacing

@@ -138,7 +138,7 @@ class PureTerm(LinearTerm):
 
     def extra(self, budgets: Sequence[Budget]) -> FloatArray:
         allowed = JACOBIAN_SHARE * self._per_round(budgets) / self.setting.unit_size
-        return np.maximum(0.0, self.record_curvature / np.expm1(allowed) - self.base.min(axis=0))
+        return np.maximum(0.0, self.record_curvature / np.expm1(np.minimum(allowed, 700.0)) - self.base.min(axis=0))
 
     def calibrated(self, budgets: Sequence[Budget], extra: FloatArray) -> FloatArray:
         if (self.louder != 1.0).any():
