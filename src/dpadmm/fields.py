@@ -24,7 +24,7 @@ def typed(owner: Any, name: str, value: Any, where: str) -> Any:
     A whole number where a fraction is expected is fine; a text is not.
     """
     kind = str(next(entry.type for entry in fields(owner) if entry.name == name)).split(" ")[0]
-    number = isinstance(value, float) or (type(value) is int and abs(value) < 2**63)  # TOML's own range; bool is no int
+    number = _is_number(value)
     if kind == "float" and number and math.isfinite(value):
         return float(value)
     if kind == "int" and number and float(value).is_integer():
@@ -35,8 +35,12 @@ def typed(owner: Any, name: str, value: Any, where: str) -> Any:
         member = next(found for start, found in _MEMBERS.items() if kind.startswith(start))
         if member is not float and all(isinstance(entry, member) for entry in value):
             return tuple(value)
-        if member is float and all(type(entry) in (int, float) and math.isfinite(entry) for entry in value):
+        if member is float and all(_is_number(entry) and math.isfinite(entry) for entry in value):
             return tuple(float(entry) for entry in value)
     lists = {str: "a list of texts", float: "a list of finite numbers", Mapping: "a list of tables"}
     expected = _EXPECTED.get(kind) or next(lists[_MEMBERS[start]] for start in _MEMBERS if kind.startswith(start))
     raise InputError(f"{where}: {name} = {value!r} must be {expected}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or (type(value) is int and abs(value) < 2**63)  # TOML's own range; bool is no int
