@@ -29,7 +29,7 @@ from dpadmm.privacy.events import DpEvent
 from dpadmm.privacy.mechanisms import Mechanism
 from dpadmm.problems.shards import FloatArray
 
-COURSE = 10_000_000  # rounds times agents that noise can be planned for one by one
+COURSE = 2_000_000  # rounds times agents that noise can be planned for one by one
 LARGEST = 1e15  # of a step or a penalty; its inverse is the smallest
 
 
@@ -92,7 +92,12 @@ class Algorithm:
         self.consensus.check(setting)
         for rule in (self.rho, self.dual_rho or self.rho):
             rule.check(setting, shared=not self.consensus.decentralised)
-        for phase in self.phases:
+        for before, phase in zip((None, *self.phases), self.phases, strict=False):
+            if not phase.solver.reads_records and (before is None or before.solver.first_order):
+                raise InputError(
+                    f"algorithm {self.name!r}: solver {phase.solver.name!r} goes by the answer of an exact minimiser, "
+                    f"so it must follow one in the cycle."
+                )
             phase.solver.check(setting)
             phase.perturbation.check(setting, phase.solver)
             if self.rho.follows_noise and not phase.perturbation.any_rho:

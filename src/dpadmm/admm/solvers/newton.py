@@ -29,7 +29,8 @@ def newton(
     x = start.copy()
     fresh = np.full(len(x), not kept)
     if kept:
-        inverse, loss = kept["inverse"].copy(), kept["slope"].copy()
+        inverse = kept["inverse"].copy()
+        loss = kept["slope"].copy() if "slope" in kept else subproblem.loss_gradient(x)
     else:
         inverse, loss = inverses(subproblem.hessian(x)), subproblem.loss_gradient(x)
     slope = subproblem.completed(loss, x)
