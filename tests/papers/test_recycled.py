@@ -138,15 +138,6 @@ def objective(shards, node, x):
 @every_graph
 @every_penalty
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
-def test_a_recycled_phase_must_follow_an_exact_one(simulated, terms):
-    exact, recycled = ALGORITHMS["r-admm"].phases
-    linear = ALGORITHMS["linearised-admm"].phases[0]
-    for phases in ((recycled, exact), (exact, recycled, recycled), (linear, recycled)):
-        with pytest.raises(InputError, match=r"solver 'recycled' goes by the answer of an exact minimiser"):
-            replace(ALGORITHMS["r-admm"], phases=phases).check(terms(Problem(), simulated()))
-    ALGORITHMS["r-admm"].check(terms(Problem(), simulated()))
-
-
 def test_an_even_step_is_the_closed_form_of_what_was_released(noise, rule, graph, shards, setting):
     recipe, terms = recipe_for(noise, rule), setting(graph, rounds=6)
     plan = recipe.plan(terms, Multiplier(1.5 if noise else 0.0))
@@ -875,3 +866,12 @@ def test_on_a_graph_no_round_can_be_missed(name):
     assert Agreement(spec, (5, 6, 7), 3, 2).plan().setting.graph.nodes == 3
     with pytest.raises(InputError, match="on a graph no round can be missed"):
         Agreement(spec, (5, 6, 7), 3, 2, missing=True).plan()
+
+
+def test_a_recycled_phase_must_follow_an_exact_one(simulated, terms):
+    exact, recycled = ALGORITHMS["r-admm"].phases
+    linear = ALGORITHMS["linearised-admm"].phases[0]
+    for phases in ((recycled, exact), (exact, recycled, recycled), (linear, recycled)):
+        with pytest.raises(InputError, match=r"solver 'recycled' goes by the answer of an exact minimiser"):
+            replace(ALGORITHMS["r-admm"], phases=phases).check(terms(Problem(), simulated()))
+    ALGORITHMS["r-admm"].check(terms(Problem(), simulated()))
