@@ -36,8 +36,8 @@ def matrix_times_vector(matrices: Any, rows: Any, vectors: Any) -> Any:
     return out
 
 
-# Not fast: it writes into what it reads, so where arrays lie in memory decides whether a loop is taken in vectors, and
-# only strict arithmetic gives the same bits both ways.
+# Not fast: with sums re-ordered, this one came out differently compiled in the process than read from the cache, in the
+# last bit. Strict arithmetic has one answer.
 @compiled(parallel=True, fast=False)
 def learn(inverse: Any, rows: Any, moves: Any, changes: Any) -> None:
     """Makes inverse rows[k] right along move k, which changed the gradient by change k: the update of Broyden,
