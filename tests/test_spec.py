@@ -569,3 +569,8 @@ def test_a_recipe_as_printed_takes_one_budget_and_no_evaluation():
         replace(printed, evaluation_epsilon=0.1).request()
     with pytest.raises(InputError, match="the papers' noise is the same for all agents"):
         replace(printed, epsilon=None, epsilons=(1.0, 2.0)).request()
+
+
+def test_one_delta_or_several_not_both():
+    with pytest.raises(InputError, match="give one delta for all agents or deltas for each, not both"):
+        RunSpec(epsilons=(1.0, 2.0), deltas=(1e-5, 1e-6), delta=1e-5).request()

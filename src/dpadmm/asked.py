@@ -43,8 +43,6 @@ def request(
         return Multiplier(0.0)
     if len(given) > 1:
         raise InputError(f"give {_article(given[0])} or {_article(given[1])}, not both: each follows from the other.")
-    if delta is not None and deltas:
-        raise InputError("give one delta for all agents or deltas for each, not both.")
     if delta is not None and not 0.0 <= delta < 1.0:
         raise InputError(f"delta {delta:g}: must lie between 0 and 1, such as 1e-6.")
     if noise_multiplier is not None:
@@ -57,6 +55,8 @@ def request(
             f"pure), or a noise multiplier."
         )
     budgets = _budgets(epsilons or (epsilon or 0.0,), deltas or (delta or 0.0,), evaluation_epsilon)
+    if delta is not None and deltas:
+        raise InputError("give one delta for all agents or deltas for each, not both.")
     if not (paper_noise or recipe.as_printed):
         return TotalBudget(budgets)
     if len(budgets) > 1:
