@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from dpadmm.admm.perturbations.evaluation import release_error
 from dpadmm.admm.rounds import AgentState, absorb, answer, begin
 from dpadmm.agreement import Agreement
 from dpadmm.errors import ConvergenceError, InputError, Refused
+from dpadmm.joined import Joined, in_force
 from dpadmm.policy import Policy
 from dpadmm.privacy.book import Book, Step, Stored
 from dpadmm.privacy.calibration import Budget
@@ -36,19 +37,6 @@ from dpadmm.privacy.wire import digest
 from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.shards import FloatArray, Shards
 from dpadmm.request import EVALUATION, Request, is_name
-
-
-@dataclass(eq=False)
-class _Joined:
-    """A run in progress: its terms, the plan of this agent's rows, the policy at joining, and where it stands."""
-
-    digest: str
-    plan: Plan
-    agreement: Agreement | None  # None in a simulation, as is the policy
-    policy: Policy | None
-    state: AgentState
-    round: int
-    position: int = 0  # the ledger's entry that the state is of
 
 
 class Agent:
@@ -87,7 +75,7 @@ class Agent:
         self._runs: IntArray = np.zeros_like(self._members) if runs is None else np.asarray(runs, dtype=np.int64)
         self._groups = int(np.unique(self._runs).size)
         self._persons = persons
-        self._joined: dict[str, _Joined] = {}
+        self._joined: dict[str, Joined] = {}
 
     @classmethod
     def open(
@@ -127,7 +115,7 @@ class Agent:
         agreement.check()
         policy = self._policy_of(run)
         if policy is not None:
-            self._check_policy(self._in_force(policy), agreement)
+            self._check_policy(in_force(policy, self.policy), agreement)
         plan = agreement.plan()
         if self._members.max() >= plan.setting.agents:
             raise Refused(f"the terms are for {plan.setting.agents} agents, and none is number {self._members.max()}.")
@@ -140,15 +128,15 @@ class Agent:
         if policy is not None:
             terms = {**agreement.describe(), "policy": asdict(policy)}
             self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)
-        joined = _Joined(agreement.digest, rows, agreement, policy, begin(rows), 0)
-        self._recall(run, joined)
+        joined = Joined(agreement.digest, rows, agreement, policy, begin(rows), 0)
+        joined.recall(self.ledger, run)
         self._joined[run] = joined
 
     def simulate(self, run: str, plan: Plan, state: AgentState, round: int) -> None:
         """Joins a simulated run by its plan, at any round; there is no policy to ask and no budget to hold."""
         if self.policy is not None:
             raise InputError("an agent with a policy joins runs on agreed terms; plans are for simulations.")
-        self._joined[run] = _Joined(run, plan, None, None, state, round)
+        self._joined[run] = Joined(run, plan, None, None, state, round)
 
     def _policy_of(self, run: str) -> Policy | None:
         """The policy a run is under: that of its joining, also after a restart."""
@@ -158,10 +146,6 @@ class Agent:
         if "policy" not in terms:
             raise Refused(f"the name {run!r} is taken in this ledger.")
         return Policy.from_dict(terms["policy"])
-
-    def _in_force(self, policy: Policy) -> Policy:
-        """A run's policy, and today's where that is stricter."""
-        return policy if self.policy is None or self.policy == policy else policy.stricter(self.policy)
 
     # -- answering -------------------------------------------------------------------------------------------------
 
@@ -193,7 +177,7 @@ class Agent:
             self.ledger.check_seal(request.seen)
         stored = self.ledger.find(request.run, step)
         if stored is None and self.ledger.position(request.run) != joined.position:
-            self._recall(request.run, joined)  # another process went on with the run, perhaps by this very step
+            joined.recall(self.ledger, request.run)  # another process went on with the run, perhaps by this very step
             stored = self.ledger.find(request.run, step)
         if stored is not None:
             if stored.inputs != mark:
@@ -212,7 +196,7 @@ class Agent:
             joined.state, joined.round = state, round
             joined.position = 0 if stored.seal is None else stored.seal.number
         else:  # another process was faster; its release stands, and so does its state
-            self._recall(request.run, joined)
+            joined.recall(self.ledger, request.run)
         return _release(stored)
 
     def reached(self, run: str) -> int:
@@ -220,7 +204,7 @@ class Agent:
         joined = self._joined.get(run) if is_name(run) else None
         if joined is None:
             raise self._refusal("that run was not joined.")
-        self._recall(run, joined)
+        joined.recall(self.ledger, run)
         return joined.round
 
     def repeat(self, run: str, round: int) -> Release:
@@ -232,7 +216,7 @@ class Agent:
             raise self._refusal("there is no such release.")
         return _release(stored)
 
-    def _known(self, request: Request) -> _Joined:
+    def _known(self, request: Request) -> Joined:
         """The run of a request that makes sense on its face."""
         if type(request) is not Request:
             raise Refused("that is not a request.")
@@ -252,16 +236,16 @@ class Agent:
     def _check_policy(self, policy: Policy, agreement: Agreement) -> None:
         check_policy(policy, agreement, self.shards, self._persons, self.ledger.relation)
 
-    def _budget(self, joined: _Joined) -> Budget:
+    def _budget(self, joined: Joined) -> Budget:
         """The budget in force; what else today's policy has made stricter is checked as well."""
         if joined.policy is None or joined.agreement is None:
             return _UNLIMITED
-        policy = self._in_force(joined.policy)
+        policy = in_force(joined.policy, self.policy)
         if policy != joined.policy:
             self._check_policy(policy, joined.agreement)
         return policy.budget
 
-    def _round(self, joined: _Joined, round: int, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
+    def _round(self, joined: Joined, round: int, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
         following = joined.round + 1
         if round < following:
             raise Refused(f"round {round} is closed; {following} is next.")
@@ -276,7 +260,7 @@ class Agent:
             check_reach(joined.plan, state, self._to_rows(inputs[-1]), round)
         return answer(joined.plan, state, self.shards, self._to_rows(inputs[-1]), round, self._words(round))
 
-    def _evaluate(self, joined: _Joined, model: FloatArray) -> Release:
+    def _evaluate(self, joined: Joined, model: FloatArray) -> Release:
         plan = joined.plan
         assert plan.evaluation is not None
         return release_error(plan.setting, plan.evaluation, self.shards, self._to_rows(model), self._words(0))
@@ -286,13 +270,6 @@ class Agent:
 
     def _words(self, round: int) -> Words:
         return lambda purpose, count: self.randomness.words(self._runs, self._members, round, purpose, count)
-
-    def _recall(self, run: str, joined: _Joined) -> None:
-        """Takes up a run where the ledger left it."""
-        joined.position = self.ledger.position(run)
-        arrays = self.ledger.state(run)
-        if arrays is not None:
-            joined.state, joined.round = AgentState.from_arrays(arrays), int(arrays["round"])
 
     # -- ending ----------------------------------------------------------------------------------------------------
 
