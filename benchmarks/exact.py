@@ -7,17 +7,14 @@ Adult, 100 agents, d = 104, rho = 0.1, l2 penalty of 1e-6; both warm-started fro
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import Prepared, prepare
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.spec import Experiment
-from timing import arguments, show
+from timing import arguments, at_its_best, seconds, show
 
 TOLERANCE = 1e-8
 
@@ -58,20 +55,9 @@ def main() -> None:
     given = arguments(__doc__ or "", rounds=100)
     prepared = prepare(Experiment().changed(algorithm="admm", tolerance=TOLERANCE, rounds=given.rounds))
     ours(prepared)
-    began = time.perf_counter()
-    z = ours(prepared)
-    mine = time.perf_counter() - began
-    peers = {}
-    for threads in (1, 2):  # L-BFGS at its better number of BLAS threads, found on a tenth of the rounds
-        short = prepare(Experiment().changed(algorithm="admm", rounds=max(1, given.rounds // 10)))
-        with threadpool_limits(threads, user_api="blas"):
-            began = time.perf_counter()
-            lbfgs(short)
-            peers[threads] = time.perf_counter() - began
-    with threadpool_limits(min(peers, key=lambda threads: peers[threads]), user_api="blas"):
-        began = time.perf_counter()
-        reference = lbfgs(prepared)
-        theirs = time.perf_counter() - began
+    z, mine = seconds(lambda: ours(prepared))
+    short = prepare(Experiment().changed(algorithm="admm", rounds=max(1, given.rounds // 10)))
+    reference, theirs = at_its_best(lambda: lbfgs(short), lambda: lbfgs(prepared))
     show(
         {
             "lbfgs_ratio": theirs / mine,

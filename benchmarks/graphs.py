@@ -13,7 +13,6 @@ import time
 
 import numpy as np
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from dpadmm.admm.graphs import parse
 from dpadmm.engine.loop import Cohort, rounds, start
@@ -22,7 +21,7 @@ from dpadmm.privacy.randomness import Seeded
 from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec import Experiment, RunSpec
-from timing import arguments, show
+from timing import arguments, at_its_best, seconds, show
 
 TOLERANCE = 1e-8
 C = 1750.0
@@ -73,22 +72,11 @@ def exact(count: int) -> dict[str, float]:
 
     whole, short = prepared(count), prepared(max(1, count // 10))
     ours(short)
-    began = time.perf_counter()
-    mine = ours(whole)
-    seconds = time.perf_counter() - began
-    peers = {}
-    for threads in (1, 2):  # L-BFGS at its better number of BLAS threads, found on a tenth of the rounds
-        with threadpool_limits(threads, user_api="blas"):
-            began = time.perf_counter()
-            lbfgs(short)
-            peers[threads] = time.perf_counter() - began
-    with threadpool_limits(min(peers, key=lambda threads: peers[threads]), user_api="blas"):
-        began = time.perf_counter()
-        reference = lbfgs(whole)
-        theirs = time.perf_counter() - began
+    mine, taken = seconds(lambda: ours(whole))
+    reference, theirs = at_its_best(lambda: lbfgs(short), lambda: lbfgs(whole))
     return {
-        "lbfgs_ratio": theirs / seconds,
-        "seconds": seconds,
+        "lbfgs_ratio": theirs / taken,
+        "seconds": taken,
         "lbfgs_seconds": theirs,
         "largest_difference": float(np.abs(mine - reference).max()),
     }

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 
 def best(contenders: dict[str, Callable[[], Any]], repeats: int = 30) -> dict[str, float]:
     """Milliseconds of each contender: the best of `repeats`, taken in turn after one unmeasured call of each."""
@@ -20,6 +22,23 @@ def best(contenders: dict[str, Callable[[], Any]], repeats: int = 30) -> dict[st
             run()
             fastest[name] = min(fastest[name], (time.perf_counter() - began) * 1e3)
     return fastest
+
+
+def seconds(run: Callable[[], Any]) -> tuple[Any, float]:
+    """What one call answers, and how long it takes."""
+    began = time.perf_counter()
+    answer = run()
+    return answer, time.perf_counter() - began
+
+
+def at_its_best(short: Callable[[], Any], whole: Callable[[], Any]) -> tuple[Any, float]:
+    """The whole run of a peer that uses BLAS, with the number of threads at which the short run is faster."""
+    taken = {}
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            taken[threads] = seconds(short)[1]
+    with threadpool_limits(min(taken, key=lambda threads: taken[threads]), user_api="blas"):
+        return seconds(whole)
 
 
 def arguments(description: str, **numbers: int) -> argparse.Namespace:
