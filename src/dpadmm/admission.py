@@ -28,8 +28,8 @@ def check_policy(
     terms = agreement.run
     if terms.algorithm not in policy.algorithms:
         raise Refused(f"algorithm {terms.algorithm!r} is not allowed here; {', '.join(policy.algorithms)} are.")
-    if terms.loss.split(":")[0] not in policy.losses:
-        raise Refused(f"loss {terms.loss!r} is not allowed here; {', '.join(policy.losses)} are.")
+    if terms.loss_text.split(":")[0] not in policy.losses:
+        raise Refused(f"loss {terms.loss_text!r} is not allowed here; {', '.join(policy.losses)} are.")
     if terms.relation != policy.relation or booked != policy.relation:
         raise Refused(f"relation {terms.relation!r} is not the {policy.relation!r} that this owner accounts by.")
     if terms.clip > policy.norm_bound:
@@ -49,7 +49,7 @@ def check_policy(
 
 def check_shards(agreement: Agreement, plan: Plan, shards: Shards) -> None:
     """Raises `Refused` where the records are not those that the terms speak of."""
-    if shards.width * plan.setting.problem.loss.outputs(agreement.classes) != plan.setting.dimension:
+    if plan.setting.problem.loss.dimension(shards.width, agreement.classes) != plan.setting.dimension:
         raise Refused(f"the terms are for {agreement.width} columns; the records have {shards.width}.")
     if not np.array_equal(plan.setting.counts, shards.counts):
         raise Refused("the record counts in the terms are not those of the records.")

@@ -26,14 +26,15 @@ from dpadmm.fields import names, typed
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.losses import LOSSES
+from dpadmm.problems.losses import LOSSES, STATISTICS
 
 _PRIVATE = tuple(name for name, recipe in ALGORITHMS.items() if recipe.private)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """An owner's terms; every private recipe and every loss unless named."""
+    """An owner's terms; every private recipe and every loss unless named. Statistics, which are released as they are,
+    must be named."""
 
     dataset: str
     epsilon: float
@@ -55,8 +56,8 @@ class Policy:
             if name not in _PRIVATE:
                 raise InputError(f"policy: algorithm {name!r} is not private and cannot be allowed.")
         for name in self.losses:
-            if name not in LOSSES:
-                raise unknown("loss in the policy", name, LOSSES)
+            if name not in LOSSES | STATISTICS:
+                raise unknown("loss in the policy", name, LOSSES | STATISTICS)
         if not 0 < self.norm_bound < math.inf:
             raise InputError(f"policy: norm_bound {self.norm_bound!r} must be a positive number.")
         if self.smallest_count < 1 or self.records_per_person < 1:

@@ -29,10 +29,11 @@ from dpadmm.fields import names, typed
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.mechanisms import Laplace
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.losses import LOSSES
+from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.naming import build
 from dpadmm.problems.penalties import PENALTIES
 from dpadmm.problems.problem import Problem
+from dpadmm.quantiles import ordered, with_levels
 from dpadmm.problems.sets.text import parse
 from dpadmm.problems.shards import IntArray
 
@@ -44,7 +45,9 @@ class RunSpec:
     """The terms of a run. None means: the recipe's own."""
 
     algorithm: str = "dp-admm"
-    loss: str = "logistic"
+    loss: str | None = None
+    tau: tuple[float, ...] = ()  # levels of a quantile regression
+    non_crossing: bool = False  # whether quantiles of different levels must stay in order
     penalty: str = "l2"
     strength: float = 1e-6
     set: str = "whole"
@@ -65,7 +68,9 @@ class RunSpec:
     rho_schedule: str | None = None
     dual_rho: float | None = None  # of the dual steps on a graph, where it is not that of the subproblems
     topology: str | None = None  # who talks to whom, for recipes without a server
-    radius: float = 100.0
+    radius: float | None = None
+    components: str | None = None  # rows in principal components: how many, or a rule (see `components`)
+    components_share: float = 0.1  # of the budget, for finding them
     schedule: str | None = None
     updates: int | None = None  # local updates a round
     batch: float | None = None  # records of a mini-batch, or the share of them below 1
@@ -118,15 +123,24 @@ class RunSpec:
             changes["schedule"] = build("schedule", SCHEDULES, self.schedule)
         return recipe.tuned(**changes)
 
+    @property
+    def loss_text(self) -> str:
+        """The loss by name and numbers, with the levels asked for."""
+        if self.algorithm not in ALGORITHMS:
+            raise unknown("algorithm", self.algorithm, ALGORITHMS)
+        text = ALGORITHMS[self.algorithm].base_loss if self.loss is None else self.loss
+        return with_levels(text, self.tau) if self.tau else text
+
     def problem(self, records: int | None = None) -> Problem:
         """The problem; `records` is how many there are in all, where they are to count alike."""
-        return Problem(
-            loss=build("loss", LOSSES, self.loss),
-            penalty=build("penalty", PENALTIES, self.penalty),
-            strength=self.strength,
-            domain=parse(self.set),
-            records=records,
-        )
+        loss = build("loss", LOSSES | STATISTICS, self.loss_text)
+        statistic = ALGORITHMS[self.algorithm].base_loss in STATISTICS
+        if (loss.name in STATISTICS) != statistic:
+            raise InputError(f"algorithm {self.algorithm!r} does not go with loss {loss.name!r}.")
+        domain = parse(self.set)
+        if self.non_crossing:
+            domain = ordered(loss, domain, self.clip, self.intercept)
+        return Problem(loss, build("penalty", PENALTIES, self.penalty), self.strength, domain, records)
 
     def request(self) -> Request:
         """The noise asked for."""
@@ -156,12 +170,12 @@ class RunSpec:
         setting = Setting(
             problem=problem,
             counts=counts,
-            dimension=width * problem.loss.outputs(classes),
+            dimension=problem.loss.dimension(width, classes),
             norm_bound=self.row_bound,
             relation=Relation.parse(self.relation),
             rounds=self.rounds,
             rho=recipe.base_rho if self.rho is None else self.rho,
-            radius=self.radius,
+            radius=recipe.base_radius if self.radius is None else self.radius,
             unit_size=records_per_person,
             width=width,
             precision=self.precision,
@@ -188,6 +202,9 @@ class DataSpec:
     test: float | None = None  # a count, or a share below 1; None: 5,222 of Adult, a fifth of anything else
     scaling: str = "public"
     task: str = "classification"
+    curve: str | None = None  # columns of a file that begin so and end in a number are one curve, at those numbers
+    basis: str | None = None  # functions that curves are written in; None: the data set's own
+    smoothing: float | None = None  # weight of a curve's roughness when it is
     columns: tuple[Mapping[str, Any], ...] = ()
 
 

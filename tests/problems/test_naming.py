@@ -65,7 +65,8 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
 
 
 def test_a_name_like_no_other_is_refused_with_all_there_are() -> None:
-    with pytest.raises(InputError, match=r"unknown set 'qqq'; there are: ball, box, range, simplex, whole\."):
+    there = r"unknown set 'qqq'; there are: ball, box, non-crossing, range, simplex, whole\."
+    with pytest.raises(InputError, match=there):
         build("set", SETS, "qqq:1")
 
 

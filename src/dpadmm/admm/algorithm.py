@@ -54,7 +54,9 @@ class Algorithm:
     schedule: Schedule = field(default_factory=Fixed)  # solvers that take no step ignore it
     rho: RhoSchedule = field(default_factory=ConstantRho)
     dual_rho: RhoSchedule | None = None  # of the dual step, where it is not that of the subproblem
-    base_rho: float = 0.1  # where no other is asked for
+    base_rho: float = 0.1  # where no other is asked for, as the two below
+    base_loss: str = "logistic"
+    base_radius: float = 100.0  # a public guess of the optimum's length
     weighting: str = "owners"  # whether all owners count alike, or all records
     as_printed: bool = False  # True where the noise is a paper's own formula, and the budget asked for its claim
     twin: str | None = None  # the recipe this one becomes without noise
@@ -180,6 +182,7 @@ class Plan:
     noise: tuple[Noise, ...]
     level: Level  # of the noise that steps and penalties are tuned to
     evaluation: Mechanism | None = None  # what covers one estimate of the error on each agent's own records
+    before: tuple[DpEvent, ...] = ()  # what each agent released of these records to get here, such as second moments
 
     @property
     def local(self) -> Setting:
@@ -211,6 +214,8 @@ class Plan:
         """What the agents have spent after this many rounds; None means all of it, with the evaluation."""
         accounts = Accounts(self.setting.agents, self.setting.relation)
         done = self.setting.rounds if rounds is None else rounds
+        if self.before:
+            accounts.spend(self.before)
         for phase, noise in enumerate(self.noise):
             times = self.algorithm.times(phase, done)
             if times and not noise.course:
@@ -273,4 +278,5 @@ class Plan:
             noise=tuple(noise.take(agents) for noise in self.noise),
             level=self.level.take(agents),
             evaluation=None if self.evaluation is None else self.evaluation.take(agents),
+            before=tuple(self.before[i] for i in agents) if self.before else (),
         )

@@ -31,6 +31,12 @@ class Subproblem:
         bend = self.problem.loss.curvature_bound(self.shards.norm_bound)
         return None if bend is None else (self.weights * self.shards.counts * bend)[:, None] + self.kappa
 
+    def value(self, x: FloatArray) -> FloatArray:
+        """The objective of each agent; (n,)."""
+        problem, apart = self.problem, x - self.centre
+        data = problem.loss.values(self.shards, x, self.weights) + problem.strength * problem.penalty.value(x)
+        return data + (self.tilt * x + self.kappa / 2.0 * apart * apart).sum(axis=1)
+
     def loss_gradient(self, x: FloatArray) -> FloatArray:
         """The part that touches records; all else in this class is public."""
         return self.problem.loss.gradient(self.shards, x, self.weights)
@@ -51,9 +57,9 @@ class Subproblem:
         return loss_gradient + self.tilt + self.kappa * (x - self.centre) + self.penalty_gradient(x)
 
     def hessian(self, x: FloatArray) -> FloatArray:
-        curvature = self.kappa[:, 0] + self.problem.strong_convexity
+        curvature = self.kappa + self.problem.strength * self.problem.penalty.curvatures(x)
         hessian = self.problem.loss.hessian(self.shards, x, self.weights)
-        return hessian + curvature[:, None, None] * np.eye(x.shape[1])
+        return hessian + curvature[:, :, None] * np.eye(x.shape[1])
 
     def tilted(self, extra: FloatArray) -> Subproblem:
         """With one more linear term."""
@@ -64,6 +70,15 @@ class Subproblem:
         kappa = self.kappa + curvature[:, None]
         # The quotient first: it is 1 for an agent without extra curvature, whose problem must not change by a bit.
         return replace(self, kappa=kappa, centre=self.centre * (self.kappa / kappa))
+
+    def rounded(self, width: float) -> Subproblem:
+        """With the kinks of loss and penalty rounded over a half-width."""
+        return replace(self, problem=self.problem.rounded(width))
+
+    def slack(self, x: FloatArray) -> FloatArray:
+        """How far the gradient of a rounded problem is from a subgradient of the one with kinks; (n,)."""
+        data = self.problem.loss.slack(self.shards, x, self.weights)
+        return data + self.problem.strength * self.problem.penalty.slack(x)
 
     def take(self, agents: Any) -> Subproblem:
         """The subproblems of these agents."""

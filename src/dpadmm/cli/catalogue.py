@@ -167,6 +167,12 @@ def datasets() -> list[Row]:
     return [{"name": name, "about": source.about} for name, source in DATASETS.items()]
 
 
+def bases() -> list[Row]:
+    from dpadmm.datasets.functional import BASES
+
+    return [{"name": name, "about": basis.about, "smallest": basis.smallest} for name, basis in BASES.items()]
+
+
 def splits() -> list[Row]:
     from dpadmm.problems.splits import SPLITS
 

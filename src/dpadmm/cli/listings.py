@@ -117,6 +117,8 @@ LISTINGS = (
             "Numbers go after colons, as in growing:2:5:10000."),
     Listing("datasets", "Data sets known by name.", catalogue.datasets,
             "A path to a .csv or .parquet file does as well, with --target and, for real owners, --owner."),
+    Listing("bases", "Functions that curves are written in.", catalogue.bases,
+            "How many goes after a colon, as in cosine:10."),
     Listing("splits", "How a simulation deals records out to agents.", catalogue.splits,
             _COLON.format("dirichlet:0.1")),
     Listing("accountants", "Ways to add up what releases cost.", catalogue.accountants),

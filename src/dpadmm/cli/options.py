@@ -47,7 +47,29 @@ Task = Annotated[
     str | None, _option(_DATA, "--task", "What a file's target is: classification or regression.", "classification")
 ]
 
-Loss = Annotated[str | None, _option(_PROBLEM, "--loss", "Name from 'dpadmm losses'.", "logistic")]
+Curve = Annotated[
+    str | None,
+    _option(_DATA, "--curve", "Columns of the file whose names begin so and end in a number are one curve."),
+]
+Basis = Annotated[
+    str | None,
+    _option(_DATA, "--basis", "Functions that curves are written in, from 'dpadmm bases' (cosine:10); else the data's."),
+]
+Smoothing = Annotated[
+    float | None, _option(_DATA, "--smoothing", "Weight of a curve's roughness when it is; for few points.")
+]
+
+Loss = Annotated[
+    str | None,
+    _option(_PROBLEM, "--loss", "Name from 'dpadmm losses'.", "logistic; quantile for f-admm and fdp-admm"),
+]
+Tau = Annotated[
+    str | None, _option(_PROBLEM, "--tau", "Level of a quantile regression, or several that share the budget: 0.1,0.9.")
+]
+NonCrossing = Annotated[
+    bool | None,
+    _option(_PROBLEM, "--non-crossing/--free", "Keep the quantiles of several levels in order; needs --intercept.", "free"),
+]
 Penalty = Annotated[str | None, _option(_PROBLEM, "--penalty", "Name from 'dpadmm penalties'.", "l2")]
 Strength = Annotated[
     float | None, _option(_PROBLEM, "--strength", "The penalty's weight in each agent's objective.", "1e-6")
@@ -115,7 +137,7 @@ RhoSchedule = Annotated[
     str | None, _option(_ALGORITHM, "--rho-schedule", "From 'dpadmm rho-schedules' (e.g. growing:2:5:10000).")
 ]
 Radius = Annotated[
-    float | None, _option(_ALGORITHM, "--radius", "Public guess of the optimum's length, for step sizes.", "100")
+    float | None, _option(_ALGORITHM, "--radius", "Public guess of the optimum's length, for step sizes: 100, or 2 for fdp-admm.")
 ]
 Schedule = Annotated[
     str | None, _option(_ALGORITHM, "--schedule", "Step sizes, from 'dpadmm schedules' (e.g. fixed:0.5).")
@@ -131,6 +153,19 @@ UnitGain = Annotated[
     _option(
         _ALGORITHM, "--unit-gain/--step-gain", "Output noise as loud as the gradient's: safe, and wasteful.", "step"
     ),
+]
+
+Components = Annotated[
+    str | None,
+    _option(
+        _ALGORITHM,
+        "--components",
+        "Turn rows onto principal components, found privately: how many, 'noise' (those that stand out of it), or "
+        "share:0.95.",
+    ),
+]
+ComponentsShare = Annotated[
+    float | None, _option(_PRIVACY, "--components-share", "Share of the budget for finding them.", "0.1")
 ]
 
 EvaluationEpsilon = Annotated[

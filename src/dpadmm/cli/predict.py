@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpadmm.cli.console import AsJson, err, examples, print_json
+from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,6 +48,12 @@ def predict(
 
     model = Model.load(run)
     labels, scores = model.predict(data)
+    crossed = _in_order(labels) if len(model.levels) > 1 else None
+    if crossed:
+        print_warning(
+            f"the quantiles of {crossed:,} of {len(labels):,} records crossed, and were put in order; a model trained "
+            f"with --non-crossing has none such."
+        )
     header, rows = _rows(model, labels, scores.tolist())
     if output is not None:
         _write(output, header, rows)
@@ -59,6 +65,8 @@ def predict(
                 "predictions": labels,
                 "scores": scores.tolist() if about["classes"] else None,
                 "count": len(labels),
+                "tau": list(model.levels),
+                "crossed": crossed,
                 "output": None if output is None else str(output),
                 "model": {"run": str(run), **about},
             }
@@ -67,8 +75,19 @@ def predict(
         typer.echo(_csv(header, rows), nl=False)
 
 
+def _in_order(quantiles: list[list[float]]) -> int:
+    """Sorts every record's quantiles (which never makes them worse: Chernozhukov, Fernández-Val & Galichon 2010), and
+    says how many were not in order."""
+    crossed = sum(row != sorted(row) for row in quantiles)
+    for row in quantiles:
+        row.sort()
+    return crossed
+
+
 def _rows(model: Model, labels: list[Any], scores: list[list[float]]) -> tuple[list[str], Iterator[list[Any]]]:
     classes = model.description["classes"]
+    if len(model.levels) > 1:
+        return [f"quantile {level:g}" for level in model.levels], iter(labels)
     if not classes:  # a regression's score is its prediction
         return ["prediction"], ([label] for label in labels)
     names = ["score"] if len(scores[0]) == 1 else [f"score {label}" for label in classes]

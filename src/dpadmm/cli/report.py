@@ -90,9 +90,12 @@ def _figures(result: Result) -> Table:
         ["", "mean of the nodes" if graph else "global model", "nodes' own models" if graph else "agents' models"]
     )
     error = "test error" if result.dataset.classes else "test error (rms)"
+    error = "test check loss" if result.coverage else error
     for label, name in (("training loss", "train_loss"), (error, "test_error"), ("objective", "objective")):
         if name in result.history:
             shown.add_row(label, _spread(result, name), _spread(result, f"{name}_local"))
+    if "mise" in result.history:
+        shown.add_row("error of beta(t), integrated squared", _spread(result, "mise"), "-")
     return shown
 
 
@@ -112,6 +115,13 @@ def _details(result: Result) -> Table:
     grid.add_column()
     if summary["noise_multiplier"] is not None:
         grid.add_row("noise multiplier", f"{summary['noise_multiplier']:.4g}, every step")
+    if result.coverage:
+        pairs = zip(summary["tau"], result.coverage, strict=True)
+        grid.add_row("below the quantile", ", ".join(f"{share:.1%} at {level:g}" for level, share in pairs))
+    if result.components is not None:
+        kept, found = result.components, result.components.rotation.shape[1]
+        share = kept.spectrum[:found].sum() / max(kept.spectrum.clip(min=0.0).sum(), 1e-300)
+        grid.add_row("components", f"{found} of {kept.spectrum.size}, with {share:.0%} of the (noisy) spectrum")
     graph = result.plan.setting.graph
     if graph is not None:
         grid.add_row("graph", f"{graph.nodes:,} nodes, {len(graph.edges):,} edges, no server")

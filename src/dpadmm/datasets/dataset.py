@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +14,13 @@ from dpadmm.datasets.encoding import Encoder
 from dpadmm.datasets.tables import first, place
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import generator
+
+if TYPE_CHECKING:
+    from dpadmm.datasets.functional.base import Basis
+    from dpadmm.datasets.functional.encoder import CurveEncoder
+
+Encodes: TypeAlias = "Encoder | CurveEncoder"
+"""What makes features of raw records."""
 
 
 class Described(Protocol):
@@ -29,13 +36,19 @@ class Described(Protocol):
     def feature_names(self) -> tuple[str, ...]: ...
 
     @property
-    def encoder(self) -> Encoder | None: ...
+    def encoder(self) -> Encodes | None: ...
 
     @property
     def public_preprocessing(self) -> bool: ...
 
     @property
     def norm_bound(self) -> float | None: ...
+
+    @property
+    def basis(self) -> Basis | None: ...
+
+    @property
+    def truth(self) -> Callable[[np.ndarray], np.ndarray] | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +63,8 @@ class Dataset:
     about: origin and licence, in a line.
     held_out: the test records that were published with these, when there are any.
     norm_bound: a public row norm that suits them, to clip to where the user names none.
+    basis: the functions whose coefficients the features are, when the records are curves.
+    truth: the coefficient function the targets were simulated with, at times in [0, 1].
     """
 
     name: str
@@ -58,11 +73,13 @@ class Dataset:
     classes: tuple[str, ...] | None
     feature_names: tuple[str, ...]
     owners: np.ndarray | None = None
-    encoder: Encoder | None = None
+    encoder: Encodes | None = None
     public_preprocessing: bool = True
     about: str = ""
     held_out: Dataset | None = None
     norm_bound: float | None = None
+    basis: Basis | None = None
+    truth: Callable[[np.ndarray], np.ndarray] | None = None
 
     def __post_init__(self) -> None:
         _check_lengths(self)

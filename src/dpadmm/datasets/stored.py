@@ -100,6 +100,14 @@ class StoredDataset:
     def norm_bound(self) -> float | None:
         return self.facts.norm_bound
 
+    @property
+    def basis(self) -> None:
+        """Records in files are features already, whatever they were made of."""
+
+    @property
+    def truth(self) -> None:
+        """Nor is it known what they were simulated with."""
+
     def shards(
         self, encode: Encode, *, norm_bound: float, intercept: bool = False, precision: str = "float64"
     ) -> StoredShards:

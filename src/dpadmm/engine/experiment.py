@@ -17,6 +17,7 @@ from dpadmm.admm.noise import PaperNoise
 from dpadmm.admm.recycling_condition import Condition, condition
 from dpadmm.admm.solvers import Exact, Recycled
 from dpadmm.engine import checkpoint
+from dpadmm.engine.components import lifted_state
 from dpadmm.engine.engines import opened
 from dpadmm.engine.folder import Folder
 from dpadmm.engine.history import History
@@ -24,11 +25,13 @@ from dpadmm.engine.loop import Cohort, State, evaluate, rounds, start, without_m
 from dpadmm.engine.observer import Observer
 from dpadmm.engine.preparing import Prepared, prepare, with_choices
 from dpadmm.engine.result import Result
+from dpadmm.engine.slopes import SlopeError
 from dpadmm.engine.workforce import Engine, Local
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import Seeded
+from dpadmm.problems.losses import Quantile, Quantiles
 from dpadmm.problems.shards import FloatArray
 from dpadmm.spec import Experiment
 
@@ -84,27 +87,31 @@ def run_prepared(
     parts: list[tuple[State, History]] = []
     estimates: list[FloatArray] = []
     for group in _groups(prepared):
-        cohort = Cohort.of(prepared.plan, prepared.shards, group, Seeded(prepared.experiment.simulation.seed))
+        part = prepared.turned(group[0])
+        cohort = Cohort.of(part.plan, part.shards, group, Seeded(part.experiment.simulation.seed))
         kept = None if folder is None else folder.checkpoint(group[0])
         if kept is not None and kept.exists():
             state, history = checkpoint.load(kept, digest)
         else:
             state, history = start(cohort), History()
         with closing(engine.hire(cohort, state)) as workforce:
-            observer = Observer(cohort, prepared.test, prepared.delta, workforce)
+            rotation = None if part.components is None else part.components.rotation
+            slope_error = SlopeError.of(part.dataset, rotation)
+            observer = Observer(cohort, part.test, part.delta, workforce, slope_error)
             for reached in rounds(cohort, state, workforce):
                 state = reached
-                last = state.round == prepared.plan.setting.rounds
+                last = state.round == part.plan.setting.rounds
                 if last or state.round % measure_every == 0:
                     history.add(state.round, observer.measure(state), observer.of_nodes(state))
                     if progress is not None:
                         progress(group[0], state.round, history)
                 if kept is not None and (last or state.round % checkpoint_every == 0):
                     checkpoint.save(kept, digest, state, history)
-            if prepared.plan.evaluation is not None:
+            if part.plan.evaluation is not None:
                 estimates.append(evaluate(cohort, state, workforce))
-        parts.append((without_memory(state), history))
-    result = _result(prepared, parts, time.perf_counter() - began)
+        state = without_memory(state)
+        parts.append((state if rotation is None else lifted_state(state, rotation, part.experiment.run.intercept), history))
+    result = _result(prepared, part, parts, time.perf_counter() - began)
     if estimates:
         result = replace(result, estimated_error=float(np.concatenate(estimates).mean()))
     if folder is not None:
@@ -118,22 +125,25 @@ def _groups(prepared: Prepared) -> list[range]:
     setting, recipe = prepared.plan.setting, prepared.plan.algorithm
     exact = any(isinstance(phase.solver, Exact) for phase in recipe.phases)
     per_run = setting.agents * setting.dimension * (setting.dimension if exact else 1)
-    size = max(1, NUMBERS_AT_ONCE // per_run)
+    # Every run finds components of its own, so that no two can go side by side.
+    size = max(1, NUMBERS_AT_ONCE // per_run) if prepared.stage is None else 1
     repeats = prepared.experiment.simulation.repeats
     return [range(first, min(first + size, repeats)) for first in range(0, repeats, size)]
 
 
-def _result(prepared: Prepared, parts: list[tuple[State, History]], seconds: float) -> Result:
-    plan = prepared.plan
+def _result(prepared: Prepared, last: Prepared, parts: list[tuple[State, History]], seconds: float) -> Result:
+    """`last` is what was prepared with the rows of the last runs, `prepared` with the rows as they came."""
+    plan = last.plan
     history = parts[0][1]
     for _, other in parts[1:]:
         history = history.beside(other)
+    models = np.concatenate([state.common for state, _ in parts])
     return Result(
         experiment=prepared.experiment,
         dataset=prepared.dataset,
         plan=plan,
         history=history,
-        models=np.concatenate([state.common for state, _ in parts]),
+        models=models,
         mean_models=np.concatenate([state.mean_common for state, _ in parts]),
         guarantee=None if prepared.delta is None else plan.accounts().worst(prepared.delta),
         claimed=_claimed(prepared),
@@ -142,7 +152,18 @@ def _result(prepared: Prepared, parts: list[tuple[State, History]], seconds: flo
         warnings=prepared.warnings,
         choices=prepared.choices,
         convergence=_convergence(plan),
+        components=last.components,
+        coverage=_coverage(prepared, models),
     )
+
+
+def _coverage(prepared: Prepared, models: FloatArray) -> tuple[float, ...]:
+    """The share of held-out records below each level's prediction, which should be that level; the mean of all runs."""
+    loss, test = prepared.plan.setting.problem.loss, prepared.test
+    if not isinstance(loss, Quantile | Quantiles) or test is None:
+        return ()
+    predicted = loss.predictions(test.features, models).reshape(len(models), len(test.targets), -1)
+    return tuple(np.mean(test.targets[:, None] <= predicted, axis=(0, 1)).tolist())
 
 
 def _convergence(plan: Plan) -> Condition | None:

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.datasets import Encoder, read_table
+from dpadmm.datasets import CurveEncoder, Encoder, read_table
+from dpadmm.datasets.dataset import Encodes
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import LOSSES
@@ -86,10 +87,17 @@ class Model:
         except (OSError, ValueError, KeyError):
             raise InputError(f"{str(folder)!r} is not the folder of a finished run: no readable model.json.") from None
 
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """Of a quantile regression."""
+        return tuple(getattr(build("loss", LOSSES, self.description["loss"]), "levels", ()))
+
     def predict(self, path: Path) -> tuple[list[Any], NDArray[np.float64]]:
         """What the model says of each record of a file: labels (or values), and the raw scores."""
         given = self.description
-        encoder = Encoder.from_dict(given["encoder"])
+        if given["encoder"] is None:
+            raise InputError("this model was trained on curves that were not read from columns; it predicts in Python.")
+        encoder: Encodes = (CurveEncoder if "curve" in given["encoder"] else Encoder).from_dict(given["encoder"])
         features = encoder.transform(read_table(path, text=encoder.text_columns))
         owner = np.zeros(len(features), dtype=np.int64)
         # The same clipping and intercept as in training.
@@ -98,16 +106,18 @@ class Model:
         ).features
         loss = build("loss", LOSSES, given["loss"])
         predicted = loss.predict(table, self.coefficients)
-        labels = [given["classes"][k] for k in predicted] if given["classes"] else [float(v) for v in predicted]
+        labels = [given["classes"][k] for k in predicted] if given["classes"] else predicted.tolist()
         return labels, table @ self.coefficients.reshape(table.shape[1], -1)
 
 
 def _model(result: Result) -> dict[str, Any]:
     run, data = result.experiment.run, result.dataset
-    encoder = data.encoder.to_dict() if data.encoder is not None else _plain(data.feature_names)
+    encoder = None if data.basis is not None else _plain(data.feature_names)
+    if data.encoder is not None:
+        encoder = data.encoder.to_dict()
     return {
         "algorithm": run.algorithm,
-        "loss": run.loss,
+        "loss": run.loss_text,
         "classes": list(data.classes) if data.classes else None,
         "features": [*data.feature_names, *(["(intercept)"] if run.intercept else [])],
         "norm_bound": run.clip,
@@ -117,6 +127,7 @@ def _model(result: Result) -> dict[str, Any]:
         "guarantee": str(result.guarantee) if result.guarantee else "none: the recipe is not private",
         "coefficients": result.models[0].tolist(),
         "encoder": encoder,
+        "basis": None if data.basis is None else data.basis.text,
     }
 
 

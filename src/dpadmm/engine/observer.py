@@ -9,6 +9,7 @@ import numpy as np
 
 from dpadmm import metrics
 from dpadmm.engine.loop import Cohort, State
+from dpadmm.engine.slopes import SlopeError
 from dpadmm.engine.workforce import Everywhere, Reading, Workforce, look
 from dpadmm.problems.shards import FloatArray, Shards
 
@@ -21,6 +22,7 @@ class Observer:
     test: Shards | None
     delta: float | None
     workforce: Workforce | None = None  # who reads the records; None: they are read here
+    slope_error: SlopeError | None = None  # of coefficient functions, where the truth is known
 
     def measure(self, state: State) -> dict[str, FloatArray]:
         """One number per run and metric."""
@@ -38,6 +40,8 @@ class Observer:
         measured = {"train_loss": data_loss, "objective": data_loss + penalty}
         if self.test is not None:
             measured["test_error"] = metrics.test_errors(problem.loss, self.test, state.common)
+        if self.slope_error is not None:
+            measured["mise"] = self.slope_error(state.common)
         if local:
             measured |= self._local(state, *others)
         if self.delta is not None:

@@ -23,9 +23,11 @@ from dpadmm.datasets import (
     split,
 )
 from dpadmm.engine.choices import Choice, choose
+from dpadmm.engine.components import Stage, turned
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import generator
+from dpadmm.problems.components import Components
 from dpadmm.problems.naming import build
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.splits import SPLITS
@@ -46,6 +48,22 @@ class Prepared:
     plan: Plan
     warnings: tuple[str, ...]
     choices: tuple[Choice, ...] = ()
+    stage: Stage | None = None  # what is released before the rounds, where rows are to be turned onto components
+    components: Components | None = None  # which they have been
+
+    def turned(self, run: int) -> Prepared:
+        """The same for one of the runs, its rows turned onto components that were found in it."""
+        if self.stage is None:
+            return self
+        intercept = self.experiment.run.intercept
+        found = self.stage.find(self.shards, self.experiment.simulation.seed, run)
+        return replace(
+            self,
+            shards=turned(self.shards, found.rotation, intercept),
+            test=None if self.test is None else turned(self.test, found.rotation, intercept),
+            plan=self.stage.planned(found.rotation.shape[1] + intercept),
+            components=found,
+        )
 
     @property
     def delta(self) -> float | None:
@@ -60,7 +78,8 @@ def prepare(experiment: Experiment) -> Prepared:
     run, data, seed = experiment.run, experiment.data, experiment.simulation.seed
     recipe, problem = run.recipe(), run.problem()  # a wrong name must not wait for a large file
     run.request()
-    dataset = load_data(data, seed)
+    levels = getattr(problem.loss, "levels", ())
+    dataset = load_data(data, seed, levels[0] if len(levels) == 1 else None)
     classes = len(dataset.classes or ())
     if (problem.loss.task == "regression") != (dataset.classes is None):
         kind = "numbers" if dataset.classes is None else "classes"
@@ -88,7 +107,17 @@ def prepare(experiment: Experiment) -> Prepared:
     _check_deltas(run.deltas, shards.agents)
     if recipe.private and run.noise_multiplier and not run.delta and isinstance(plan.noise[0].mechanism, Gaussian):
         raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
-    return Prepared(experiment, dataset, shards, test, plan, tuple(_warnings(plan, dataset, lost, experiment)))
+    prepared = Prepared(experiment, dataset, shards, test, plan, tuple(_warnings(plan, dataset, lost, experiment)))
+    return prepared if run.components is None else _staged(prepared, classes)
+
+
+def _staged(prepared: Prepared, classes: int) -> Prepared:
+    """With the release that comes before the rounds; the plan is of as many columns as are known beforehand."""
+    if isinstance(prepared.dataset, StoredDataset):
+        raise InputError("components are of records in memory; those in files cannot be turned onto them yet.")
+    width = prepared.shards.width
+    stage = Stage.of(prepared.experiment.run, prepared.plan, width, classes)
+    return replace(prepared, stage=stage, plan=stage.planned(width))
 
 
 def _check_deltas(deltas: tuple[float, ...], agents: int) -> None:
@@ -108,8 +137,8 @@ def _with_nodes(experiment: Experiment) -> Experiment:
     return experiment.changed(agents=graphs.count(run.topology))
 
 
-def load_data(data: DataSpec, seed: int) -> Dataset | StoredDataset:
-    """The records a spec names; those of a folder stay in their files."""
+def load_data(data: DataSpec, seed: int, level: float | None = None) -> Dataset | StoredDataset:
+    """The records a spec names; those of a folder stay in their files. The level is a quantile's, if there is one."""
     if data.source not in DATASETS and is_folder(data.source):
         return _open_folder(data)
     columns: tuple[Column, ...] | None = None
@@ -117,14 +146,15 @@ def load_data(data: DataSpec, seed: int) -> Dataset | StoredDataset:
         columns = Encoder.from_dict({"columns": list(data.columns)}).columns
     return load(
         data.source, target=data.target, owner=data.owner, columns=columns, scaling=data.scaling, task=data.task,
-        seed=seed, directory=data.data_dir,
+        seed=seed, directory=data.data_dir, curve=data.curve, basis=data.basis, smoothing=data.smoothing, level=level,
     )  # fmt: skip
 
 
 def _open_folder(data: DataSpec) -> StoredDataset:
     """A folder's records, which say themselves what they are; a spec that says otherwise is refused."""
     told = "its dataset.json says target, columns and task, and its files who owns what"
-    for name, value in (("target", data.target), ("owner", data.owner), ("columns", data.columns or None)):
+    given = {"target": data.target, "owner": data.owner, "columns": data.columns or None, "curve": data.curve}
+    for name, value in (given | {"basis": data.basis, "smoothing": data.smoothing}).items():
         if value is not None:
             raise InputError(f"{name} {value!r}: {data.source!r} is a folder; {told}.")
     if data.test is not None:

@@ -14,6 +14,7 @@ from dpadmm.datasets import Described
 from dpadmm.engine.choices import Choice
 from dpadmm.engine.history import History
 from dpadmm.privacy.accounting import Guarantee
+from dpadmm.problems.components import Components
 from dpadmm.problems.shards import FloatArray
 from dpadmm.spec import Experiment
 
@@ -36,6 +37,8 @@ class Result:
     out: str | None = None
     choices: tuple[Choice, ...] = ()  # of mini-batches and inner steps, where the engine was asked to choose
     estimated_error: float | None = None  # the mean of the owners' private estimates, where the terms have them
+    components: Components | None = None  # of the last run, where rows were turned onto some
+    coverage: tuple[float, ...] = ()  # share of held-out records below each quantile that was predicted
     convergence: Condition | None = None  # what theorem IV.1 says of recycled rounds, on graphs that are not too large
 
     @property
@@ -71,7 +74,8 @@ class Result:
         return {
             "algorithm": run.algorithm,
             "data": self.experiment.data.source,
-            "loss": run.loss,
+            "loss": run.loss_text,
+            "tau": list(getattr(setting.problem.loss, "levels", ())),
             "penalty": run.penalty,
             "strength": run.strength,
             "set": run.set,
@@ -92,6 +96,9 @@ class Result:
             "noise_multiplier": multiplier,
             **{name: self._mean(name) for name in _MEASURED},
             "test_error_std": self._spread("test_error"),
+            "coverage": list(self.coverage),
+            "basis": None if self.dataset.basis is None else self.dataset.basis.text,
+            "components": None if self.components is None else self.components.rotation.shape[1],
             "estimated_error": self.estimated_error,
             "choices": [choice.to_dict() for choice in self.choices],
             "repeats": self.experiment.simulation.repeats,
@@ -120,6 +127,7 @@ _MEASURED = (
     "residual",
     "test_error",
     "test_error_local",
+    "mise",
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpadmm.admm.algorithm import Algorithm
 from dpadmm.papers.dp_admm import ADMM, DP_ADMM, DPSGD, DVP, GRADIENT_DESCENT, LINEARISED_ADMM, PVP
+from dpadmm.papers.functional import COMPONENTS, F_ADMM, FDP_ADMM, PRIVATE_COMPONENTS
 from dpadmm.papers.ps_admm import (
     GRADIENT_ADMM,
     PS_ADMM,
@@ -37,6 +38,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         *(SCAS_ADMM_PAPER, PS_ADMM_PAPER),
         *(DECENTRALISED_ADMM, PVP_GRAPH, DVP_GRAPH, M_ADMM, M_ADMM_PENALTY),
         *(R_ADMM, PRIVATE_R_ADMM, MR_ADMM, PRIVATE_MR_ADMM),
+        *(F_ADMM, FDP_ADMM, COMPONENTS, PRIVATE_COMPONENTS),
     )
 }
 

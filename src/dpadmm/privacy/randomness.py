@@ -91,6 +91,11 @@ def generator(seed: int, purpose: str) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=_key(seed, purpose)))
 
 
+def derived(seed: int, purpose: str) -> int:
+    """Another seed, for what must not share its words with anything drawn by the first."""
+    return _key(seed, "derived", purpose)
+
+
 def _key(*names: int | str) -> int:
     """A 128-bit Philox key. `repr` of the tuple keeps 1 and "1", and ("a", "b") and ("ab",), apart."""
     return int.from_bytes(hashlib.blake2b(repr(names).encode(), digest_size=16).digest(), "little")

@@ -43,6 +43,10 @@ class Problem:
         """The weight of one record: 1/m_i, so that all agents count alike, or one weight for all records."""
         return 1.0 / counts if self.records is None else np.full(counts.shape, 1.0 / self.records)
 
+    def rounded(self, width: float) -> Problem:
+        """With the kinks of loss and penalty rounded over a half-width."""
+        return replace(self, loss=self.loss.rounded(width), penalty=self.penalty.rounded(width))
+
     def take(self, agents: Any) -> Problem:
         """The problem of these agents, who may have sets of their own."""
         domain = self.domain.take(agents)

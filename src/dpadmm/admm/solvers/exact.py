@@ -1,7 +1,8 @@
 """The minimiser of the subproblem, to a stated gradient tolerance.
 
-Newton's method where the objective has a Hessian that fits in memory, accelerated proximal gradient otherwise
-(kinks, boxes, very many coefficients). Which one is a function of public facts.
+Newton's method where the objective has a Hessian that fits in memory; on ever sharper versions of it where the loss has
+a kink; accelerated proximal gradient otherwise (penalties with kinks, boxes, very many coefficients). Which one is a
+function of public facts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
+from dpadmm.admm.solvers.kinks import SHARPEST, sharpened
 from dpadmm.admm.solvers.newton import newton
 from dpadmm.admm.solvers.proximal import proximal
 from dpadmm.admm.subproblem import Subproblem
@@ -29,7 +31,7 @@ class Exact(Solver):
     tolerance: float = 1e-10
 
     name = "exact"
-    about = "the minimiser, to a stated gradient tolerance (Newton, or proximal gradient where there are kinks)"
+    about = "the minimiser, to a stated gradient tolerance (Newton, also for losses with kinks, or proximal gradient)"
     first_order = False
 
     def __post_init__(self) -> None:
@@ -50,9 +52,25 @@ class Exact(Solver):
                 f"solver 'exact' cannot handle the set {problem.domain.name!r}, only 'whole', 'box' and 'range'; "
                 f"recipes of gradient steps, such as 'dp-admm' and 'obj-g', handle all."
             )
-        if setting.smoothness is None and problem.loss.curvature_bound(setting.norm_bound) is None:
+        if not problem.penalty.convex and problem.strength > 0.0:
             raise InputError(
-                f"solver 'exact' needs a loss without kinks, {problem.loss.name!r} has one; use 'dp-admm'."
+                f"solver 'exact' needs a convex penalty, {problem.penalty.name!r} is not; use a recipe of gradient steps "
+                f"such as 'dp-admm' or 'fdp-admm'."
+            )
+        if problem.loss.curvature_bound(setting.norm_bound) is None:
+            self._check_kink(setting)
+
+    def _check_kink(self, setting: Setting) -> None:
+        loss = setting.problem.loss.name
+        if not isinstance(setting.problem.domain, Whole) or setting.dimension**2 > HESSIAN_NUMBERS:
+            raise InputError(
+                f"solver 'exact' handles the kink of loss {loss!r} on the whole space and up to 1,000 coefficients; "
+                f"recipes of gradient steps, such as 'fdp-admm', know no such bounds."
+            )
+        if self.tolerance < SHARPEST:
+            raise InputError(
+                f"solver 'exact' proves a minimiser of loss {loss!r}, which has a kink, to a tolerance of {SHARPEST:g} "
+                f"at best, not {self.tolerance:g}; set the tolerance to 1e-6, or use 'f-admm', which has that."
             )
 
     def solve(
@@ -62,6 +80,9 @@ class Exact(Solver):
         if self.by_newton(subproblem):
             answer, kept = newton(subproblem, memory.point, memory.private, self.tolerance)
             return emit(answer), replace(memory, point=answer, private=kept)
+        if subproblem.smoothness is None:
+            answer = sharpened(subproblem, memory.point, self.tolerance)
+            return emit(answer), replace(memory, point=answer)
         answer = proximal(subproblem, memory.point, self.tolerance)
         return emit(answer), replace(memory, point=answer)
 

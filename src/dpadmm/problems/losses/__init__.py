@@ -5,6 +5,9 @@ from __future__ import annotations
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.losses.hinge import SmoothedHinge
 from dpadmm.problems.losses.logistic import Logistic
+from dpadmm.problems.losses.quantile import Quantile, SmoothedQuantile
+from dpadmm.problems.losses.quantiles import Quantiles
+from dpadmm.problems.losses.second_moment import SecondMoment
 from dpadmm.problems.losses.softmax import Softmax
 from dpadmm.problems.losses.squared import ClippedSquared
 
@@ -13,6 +16,24 @@ LOSSES: dict[str, type[Loss]] = {
     "softmax": Softmax,
     "squared": ClippedSquared,
     "smoothed-hinge": SmoothedHinge,
+    "quantile": Quantile,
+    "smoothed-quantile": SmoothedQuantile,
+    "quantiles": Quantiles,
 }
 
-__all__ = ["LOSSES", "ClippedSquared", "Logistic", "Loss", "SmoothedHinge", "Softmax"]
+# What is added up and released as it is, with nothing minimised: linear in the model, so its gradient is the statistic.
+STATISTICS: dict[str, type[Loss]] = {"second-moment": SecondMoment}
+
+__all__ = [
+    "LOSSES",
+    "STATISTICS",
+    "ClippedSquared",
+    "Logistic",
+    "Loss",
+    "Quantile",
+    "Quantiles",
+    "SecondMoment",
+    "SmoothedHinge",
+    "SmoothedQuantile",
+    "Softmax",
+]

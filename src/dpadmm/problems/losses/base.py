@@ -26,8 +26,23 @@ class Loss(ABC):
     convex: ClassVar[bool] = True
 
     def outputs(self, classes: int) -> int:
-        """Columns of the model matrix; the model has width * outputs numbers."""
+        """Columns of the model matrix."""
         return 1
+
+    def dimension(self, width: int, classes: int) -> int:
+        """How many numbers a model has, for rows of this many columns."""
+        return width * self.outputs(classes)
+
+    def rounded(self, width: float) -> Loss:
+        """The same loss with its kink rounded over a half-width, so that it can be solved by Newton's method."""
+        return self
+
+    def slack(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        """How far from a subgradient of the loss with its kink the gradient at x is; (n,), 0 where nothing is rounded.
+
+        For all y: loss(y) >= loss(x) + <gradient, y - x> - slack, with the loss that has the kink on both sides.
+        """
+        return np.zeros(shards.agents)
 
     @abstractmethod
     def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:

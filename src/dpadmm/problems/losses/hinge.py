@@ -1,7 +1,6 @@
-"""Smoothed hinge: the support vector machine's loss with its corner rounded over a half-width h.
+"""Smoothed hinge: the support vector machine's loss with its corner rounded over a half-width h (`kernels/corner.py`).
 
-Between 1-h and 1+h it is the quartic of Chaudhuri, Monteleoni & Sarwate (2011, eq. 9), which is twice continuously
-differentiable, so objective perturbation applies to it as well.
+It is twice continuously differentiable, so objective perturbation applies to it as well.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from dpadmm.errors import InputError
 from dpadmm.problems.compiled import implements
 from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels.corner import corner, corner_bend, corner_slope
 from dpadmm.problems.losses.margin import MarginLoss, signs
 
 
@@ -24,33 +24,17 @@ class HingeTag(NamedTuple):
 
 @implements(scalars.value, HingeTag)
 def _value(loss: HingeTag, margin: float, target: float) -> float:
-    short = 1.0 - target * margin
-    h = loss.width
-    if short <= -h:
-        return 0.0
-    if short >= h:
-        return short
-    return -(short**4) / (16.0 * h**3) + 3.0 * short**2 / (8.0 * h) + short / 2.0 + 3.0 * h / 16.0
+    return corner(1.0 - target * margin, loss.width)
 
 
 @implements(scalars.derivative, HingeTag)
 def _derivative(loss: HingeTag, margin: float, target: float) -> float:
-    short = 1.0 - target * margin
-    h = loss.width
-    if short <= -h:
-        return 0.0
-    if short >= h:
-        return -target
-    return -target * (-(short**3) / (4.0 * h**3) + 3.0 * short / (4.0 * h) + 0.5)
+    return -target * corner_slope(1.0 - target * margin, loss.width)
 
 
 @implements(scalars.curvature, HingeTag)
 def _curvature(loss: HingeTag, margin: float, target: float) -> float:
-    short = 1.0 - target * margin
-    h = loss.width
-    if abs(short) >= h:
-        return 0.0
-    return 3.0 / (4.0 * h) * (1.0 - (short / h) ** 2)
+    return corner_bend(1.0 - target * margin, loss.width)
 
 
 @dataclass(frozen=True)

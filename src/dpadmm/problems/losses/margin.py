@@ -33,17 +33,31 @@ class MarginLoss(Loss):
         return self.bend_bound * norm_bound**2
 
     def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return shards.reduce(_kernels(shards).values, self.tag, weights, x, (1,))[:, 0]
+        return self.totals(shards, x, weights, self.tag)
+
+    @staticmethod
+    def totals(shards: Shards, x: FloatArray, weights: FloatArray, tag: NamedTuple) -> FloatArray:
+        """weights[i] * sum over agent i's records of the scalar function that the tag selects."""
+        _check(shards, x)
+        return shards.reduce(kernels(shards).values, tag, weights, x, (1,))[:, 0]
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return shards.reduce(_kernels(shards).gradient, self.tag, weights, x, (x.shape[1],))
+        _check(shards, x)
+        return shards.reduce(kernels(shards).gradient, self.tag, weights, x, (shards.width,))
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return shards.reduce(_kernels(shards).hessian, self.tag, weights, x, (x.shape[1], x.shape[1]))
+        _check(shards, x)
+        return shards.reduce(kernels(shards).hessian, self.tag, weights, x, (shards.width, shards.width))
 
     def predictions(self, features: Any, models: FloatArray) -> NDArray[Any]:
         margin: NDArray[Any] = (features @ models.T).T
         return margin if self.task == "regression" else (margin > 0).astype(np.int64)
+
+
+def _check(shards: Shards, x: FloatArray) -> None:
+    """Compiled loops do not look where they read and write."""
+    if x.shape != (shards.agents, shards.width):
+        raise ValueError(f"models of shape {x.shape} for {shards.agents} agents and rows of {shards.width} columns.")
 
 
 def signs(loss: str, targets: NDArray[Any], classes: int) -> FloatArray:
@@ -53,5 +67,14 @@ def signs(loss: str, targets: NDArray[Any], classes: int) -> FloatArray:
     return np.where(class_numbers(loss, targets, 2) == 1, 1.0, -1.0)
 
 
-def _kernels(shards: Shards) -> Any:
+def numbers(loss: str, targets: NDArray[Any]) -> FloatArray:
+    """Targets of a regression: finite numbers, of any size."""
+    values = np.asarray(targets, dtype=np.float64)
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values)))
+        raise InputError(f"loss {loss!r}: target {targets[row]!r} in row {row} is not a finite number.")
+    return values
+
+
+def kernels(shards: Shards) -> Any:
     return sparse if shards.sparse else dense

@@ -10,13 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.errors import InputError
 from dpadmm.problems.compiled import implements
 from dpadmm.problems.kernels import scalars
-from dpadmm.problems.losses.margin import MarginLoss
+from dpadmm.problems.losses.margin import MarginLoss, numbers
 
 
 class SquaredTag(NamedTuple):
@@ -65,8 +64,4 @@ class ClippedSquared(MarginLoss):
         return SquaredTag(float(self.clip))
 
     def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:
-        values = np.asarray(targets, dtype=np.float64)
-        if not np.isfinite(values).all():
-            row = int(np.argmin(np.isfinite(values)))
-            raise InputError(f"loss 'squared': target {targets[row]!r} in row {row} is not a finite number.")
-        return values
+        return numbers(self.name, targets)

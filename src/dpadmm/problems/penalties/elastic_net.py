@@ -9,6 +9,7 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.problems.penalties.base import Penalty
+from dpadmm.problems.penalties.rounded import RoundedElasticNet
 from dpadmm.problems.shards import FloatArray
 
 
@@ -39,9 +40,15 @@ class ElasticNet(Penalty):
     def gradient(self, x: FloatArray) -> FloatArray:
         return self.ratio * np.sign(x) + (1.0 - self.ratio) * x
 
+    def curvatures(self, x: FloatArray) -> FloatArray:
+        return np.full_like(x, 1.0 - self.ratio)
+
     def prox(self, x: FloatArray, step: FloatArray | float) -> FloatArray:
         shrunk = np.sign(x) * np.maximum(np.abs(x) - step * self.ratio, 0.0)
         return shrunk / (1.0 + step * (1.0 - self.ratio))
+
+    def rounded(self, width: float) -> Penalty:
+        return RoundedElasticNet(self.ratio, width) if self.ratio > 0.0 else self
 
     def gradient_bound(self, dimension: int, radius: float) -> float:
         return self.ratio * math.sqrt(dimension) + (1.0 - self.ratio) * radius

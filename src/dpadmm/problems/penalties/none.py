@@ -22,8 +22,14 @@ class NoPenalty(Penalty):
     def gradient(self, x: FloatArray) -> FloatArray:
         return np.zeros_like(x)
 
+    def curvatures(self, x: FloatArray) -> FloatArray:
+        return np.zeros_like(x)
+
     def prox(self, x: FloatArray, step: FloatArray | float) -> FloatArray:
         return x
+
+    def rounded(self, width: float) -> Penalty:
+        return self
 
     def gradient_bound(self, dimension: int, radius: float) -> float:
         return 0.0

@@ -13,13 +13,21 @@ from dpadmm.problems.sets.box import Box
 from dpadmm.problems.sets.cone import Cone
 from dpadmm.problems.sets.each import Each
 from dpadmm.problems.sets.intersection import Intersection
+from dpadmm.problems.sets.non_crossing import NonCrossing
 from dpadmm.problems.sets.polyhedron import Polyhedron
 from dpadmm.problems.sets.programme import ConeProgramme
 from dpadmm.problems.sets.range import Range
 from dpadmm.problems.sets.simplex import Simplex
 from dpadmm.problems.sets.whole import Whole
 
-SETS: dict[str, type[ConvexSet]] = {"whole": Whole, "box": Box, "range": Range, "ball": Ball, "simplex": Simplex}
+SETS: dict[str, type[ConvexSet]] = {
+    "whole": Whole,
+    "box": Box,
+    "range": Range,
+    "ball": Ball,
+    "simplex": Simplex,
+    "non-crossing": NonCrossing,
+}
 WRITTEN: dict[str, type[ConvexSet]] = {
     "affine": Affine,
     "polyhedron": Polyhedron,
@@ -39,6 +47,7 @@ __all__ = [
     "ConvexSet",
     "Each",
     "Intersection",
+    "NonCrossing",
     "Polyhedron",
     "Range",
     "Simplex",

@@ -1,0 +1,94 @@
+"""A trained quantile regression on curves: Q_tau(y | X) = intercept + integral of beta_tau(t) X(t) dt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dpadmm.datasets.functional import Basis, Curves, coefficient_function, parse, scores
+from dpadmm.engine.folder import Model
+from dpadmm.engine.result import Result
+from dpadmm.engine.slopes import slopes
+from dpadmm.errors import InputError
+from dpadmm.problems.losses import LOSSES, Quantile, Quantiles
+from dpadmm.problems.naming import build
+from dpadmm.problems.rows import Rules
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class CurveModel:
+    """Coefficients of every level in a basis, and what rows were clipped to when they were found."""
+
+    basis: Basis
+    levels: tuple[float, ...]
+    weights: FloatArray  # (levels, size of the basis)
+    intercepts: FloatArray  # (levels,), zeros without one
+    norm_bound: float
+    smoothing: float = 0.0
+    guarantee: str = "none"
+    truth: Callable[[FloatArray], FloatArray] | None = None
+
+    @classmethod
+    def of(cls, result: Result, run: int = 0) -> CurveModel:
+        """The model of one of a simulation's runs."""
+        terms, data = result.experiment.run, result.dataset
+        guarantee = str(result.guarantee) if result.guarantee else "none: the recipe is not private"
+        if data.basis is None:
+            raise InputError(f"the records of {data.name!r} are no curves; a coefficient function needs some.")
+        smoothing = result.experiment.data.smoothing or 0.0
+        return cls._made(data.basis, terms.loss_text, result.models[run], terms.clip, smoothing, guarantee, data.truth)
+
+    @classmethod
+    def load(cls, folder: Path) -> CurveModel:
+        """The model that `dpadmm train --out` has saved."""
+        given, coefficients = (found := Model.load(folder)).description, found.coefficients
+        if not given.get("basis"):
+            raise InputError(f"the model in {str(folder)!r} is not one of curves; it has no coefficient function.")
+        smoothing = ((given["encoder"] or {}).get("curve") or {}).get("smoothing", 0.0)
+        basis = parse(given["basis"])
+        return cls._made(basis, given["loss"], coefficients, given["norm_bound"], smoothing, given["guarantee"], None)
+
+    @classmethod
+    def _made(
+        cls,
+        basis: Basis,
+        loss_text: str,
+        coefficients: FloatArray,
+        norm_bound: float,
+        smoothing: float,
+        guarantee: str,
+        truth: Callable[[FloatArray], FloatArray] | None,
+    ) -> CurveModel:
+        loss = build("loss", LOSSES, loss_text)
+        if not isinstance(loss, Quantile | Quantiles):
+            raise InputError(f"a coefficient function of loss {loss.name!r}: only quantile regressions have one here.")
+        columns = coefficients.reshape(-1, len(loss.levels))
+        has_intercept = len(columns) > basis.size
+        intercepts = columns[-1] if has_intercept else np.zeros(len(loss.levels))
+        weights = slopes(coefficients[None, :], basis.size)[0]
+        return cls(basis, loss.levels, weights, intercepts, norm_bound, smoothing, guarantee, truth)
+
+    def slope(self, t: FloatArray) -> FloatArray:
+        """beta_tau at every time in [0, 1]; (levels, times)."""
+        return coefficient_function(self.basis, self.weights, t)
+
+    def predict(self, curves: Curves, ordered: bool = False) -> FloatArray:
+        """The quantiles of every curve's target, (curves, levels); put in order if asked for.
+
+        Rows are smoothed and clipped as they were in training.
+        """
+        rows, _ = Rules(self.norm_bound).apply(scores(curves, self.basis, self.smoothing))
+        quantiles = rows @ self.weights.T + self.intercepts
+        return np.sort(quantiles, axis=1) if ordered else quantiles
+
+    def coverage(self, curves: Curves, targets: FloatArray) -> FloatArray:
+        """The share of targets at or below each level's quantile, which should be that level; (levels,)."""
+        return np.mean(np.asarray(targets)[:, None] <= self.predict(curves), axis=0)
+
+    def crossings(self, curves: Curves) -> int:
+        """How many curves have a higher level's quantile below a lower one's."""
+        return int((np.diff(self.predict(curves), axis=1) < 0.0).any(axis=1).sum())

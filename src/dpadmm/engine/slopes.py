@@ -1,0 +1,41 @@
+"""The coefficient functions of models over curves: how far they are from the truth, where a simulation knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.datasets.dataset import Described
+from dpadmm.datasets.functional.base import gauss_legendre
+from dpadmm.problems.shards import FloatArray
+
+NODES = 256  # of the quadrature: exact to rounding for smooth functions
+
+
+def slopes(models: FloatArray, width: int) -> FloatArray:
+    """Models (runs, D) as coefficients in the basis, (runs, levels, width); an intercept is left out."""
+    levels = models.shape[1] // width if models.shape[1] % width == 0 else models.shape[1] // (width + 1)
+    return models.reshape(len(models), -1, levels)[:, :width].swapaxes(1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeError:
+    """The integrated squared error of every run's coefficient function, the mean over its levels (004: MISE)."""
+
+    functions: FloatArray  # (nodes, width)
+    truth: FloatArray  # (nodes,)
+    lengths: FloatArray  # (nodes,)
+
+    @classmethod
+    def of(cls, dataset: Described, rotation: FloatArray | None = None) -> SlopeError | None:
+        """None where the records are no curves, or nobody knows the truth."""
+        if dataset.basis is None or dataset.truth is None:
+            return None
+        nodes, lengths = gauss_legendre(NODES)
+        functions = dataset.basis.values(nodes)
+        return cls(functions if rotation is None else functions @ rotation, dataset.truth(nodes), lengths)
+
+    def __call__(self, models: FloatArray) -> FloatArray:
+        apart = slopes(models, self.functions.shape[1]) @ self.functions.T - self.truth
+        return (apart**2 @ self.lengths).mean(axis=1)
