@@ -24,7 +24,9 @@ def with_levels(loss: str, levels: tuple[float, ...]) -> str:
 def ordered(loss: Loss, domain: ConvexSet, radius: float, intercept: bool) -> ConvexSet:
     """The set of models whose quantiles cross for no row up to the norm bound."""
     if not isinstance(loss, Quantiles) or len(loss.levels) < 2:
-        raise InputError(f"non_crossing is about several quantile levels; loss {loss.name!r} has one. Give several tau.")
+        raise InputError(
+            f"non_crossing is about several quantile levels; loss {loss.name!r} has one. Give several tau."
+        )
     if not intercept:
         raise InputError(
             "non_crossing needs an intercept: without one, all quantiles of the row 0 are 0, and no two levels could "

@@ -33,9 +33,9 @@ from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.naming import build
 from dpadmm.problems.penalties import PENALTIES
 from dpadmm.problems.problem import Problem
-from dpadmm.quantiles import ordered, with_levels
 from dpadmm.problems.sets.text import parse
 from dpadmm.problems.shards import IntArray
+from dpadmm.quantiles import ordered, with_levels
 
 WEIGHTINGS = ("owners", "records")
 

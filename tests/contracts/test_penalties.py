@@ -182,7 +182,7 @@ def test_no_subgradient_in_a_ball_exceeds_the_bound_and_one_reaches_it(
         ends = np.sign(rng.normal(size=(50, WIDTH))) * radius / np.sqrt(WIDTH)
         longest = np.linalg.norm(penalty.gradient(np.vstack([x, ends, 1e-6 * ends])), axis=1).max()
         assert longest <= bound * (1.0 + 1e-12)
-        assert longest >= 0.99 * bound or (isinstance(penalty, RoundedElasticNet) and penalty.width > 0.1 * radius)
+        assert longest >= 0.9999 * bound or (isinstance(penalty, RoundedElasticNet) and penalty.width > 0.1 * radius)
 
 
 def test_curvature_is_the_gradients_steepest_rise_or_none_where_it_jumps(
@@ -297,7 +297,7 @@ def test_the_slack_of_a_rounded_penalty_is_what_its_gradient_misses(rng: np.rand
             assert y.any() or np.abs(missed).max() <= 1e-11 * sharp.value(x).max()
     # Next to the width nothing cancels.
     edge = np.array([[1.0 - 1e-9]])
-    assert RoundedElasticNet(1.0, 1.0).slack(edge)[0] == pytest.approx(1.5e-18, rel=1e-6)
+    assert RoundedElasticNet(1.0, 1.0).slack(edge)[0] == pytest.approx(1.5e-18, rel=1e-6, abs=0.0)
 
 
 def test_those_that_are_not_convex_cannot_be_rounded() -> None:
@@ -318,6 +318,7 @@ def test_mcp_and_scad_are_those_of_the_papers() -> None:
     fan = np.where(size <= weight, weight * size, np.where(size <= a * weight, middle, weight**2 * (a + 1) / 2))
     np.testing.assert_allclose(weight * Scad(weight, a * weight).value(x), fan, atol=1e-14)
     np.testing.assert_array_equal(Mcp(3.0).value(x), Scad(0.0, 3.0).value(x))
+    assert (Mcp(), Scad()) == (Mcp(3.0), Scad(1.0, 3.7))
 
 
 def test_prox_of_mcp_and_scad_are_the_thresholds_of_the_papers() -> None:

@@ -176,6 +176,47 @@ def test_the_bound_is_no_less_than_the_distance() -> None:
     assert tightest < 20.0
 
 
+@pytest.mark.parametrize("size", [1e-3, 1e-6])
+@pytest.mark.parametrize("radius", [0.1, 1.0, 7.0])
+def test_every_part_of_the_bound_is_needed(size: float, radius: float) -> None:
+    """An answer that is wrong in one way only, as far as that can lead; the bound is not much more."""
+    domain = NonCrossing(3, radius)
+    projector = Independent(domain.cone(12), "a", 1e-6)
+    rows, depth = projector.rows, projector.slacks.inwards
+    left, values, right = np.linalg.svd(rows, full_matrices=False)
+
+    def reached(point: Any, x: Any, z: Any, curvature: float) -> float:
+        ask = Question(rows, projector.limits, projector.slacks, np.full(12, curvature), point)
+        return projector._bound(ask, Answer(x, z))
+
+    # Right for another point: one moved along what all levels share, which takes its projection along.
+    point = 0.1 * np.random.default_rng(12).normal(size=12)
+    exact, away = domain.project(point), size * np.repeat([1.0, -1.0, 2.0, 0.0], 3)
+    z = np.linalg.lstsq(rows.T, point - exact, rcond=None)[0]
+    assert 0.999 * np.linalg.norm(away) <= reached(point + away, exact, z, 1.0) <= 1.01 * np.linalg.norm(away)
+    # A slack where there is none: all levels are to agree, and do not in the direction that slacks tell least of.
+    curvature = 1e3
+    point, off = rows.T @ depth, size * right[-1]
+    z = curvature * (depth - size * left[:, -1] / values[-1])
+    assert np.allclose(domain.project(point), 0.0, atol=1e-12)
+    assert size <= reached(point, off, z, curvature) <= 2.1 * size
+    # A multiplier where there is slack.
+    curvature = 1e-3
+    point = domain.project(np.linalg.lstsq(rows, -100.0 * depth, rcond=None)[0])
+    z = 1e-3 * size * left[:, 0]
+    off = rows.T @ z / curvature
+    assert np.linalg.norm(off) <= reached(point, point - off, z, curvature) <= 1.1 * np.linalg.norm(off) + 1e-8
+
+
+def test_only_points_of_the_set_are_given_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small the bound is: rounding may have left them outside."""
+    x = np.random.default_rng(11).normal(size=(3, 9))
+    plain = ConicProjector._inwards
+    monkeypatch.setattr(ConicProjector, "_inwards", lambda self, ask, *rest: plain(self, ask, *rest) + 1e-9 * ask.point)
+    with pytest.raises(ConvergenceError, match="must be proven"):
+        NonCrossing(3, 2.0).project(x)
+
+
 def test_dependent_rows_prove_nothing() -> None:
     cone = NonCrossing(2, 1e-12).cone(4)
     projector = Independent(cone, "flat", 1e-6)
@@ -184,12 +225,18 @@ def test_dependent_rows_prove_nothing() -> None:
     np.testing.assert_allclose(projector.nearest(x), ConicProjector(cone).nearest(x), rtol=0.0, atol=1e-12)
 
 
-def test_weights_are_the_solvers_business() -> None:
+def test_weights_are_left_to_the_other_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
     cone, x = NonCrossing(3, 2.0).cone(9), np.random.default_rng(9).normal(size=(4, 9))
     weights = np.linspace(0.5, 3.0, 9)
     alone, plain = Independent(cone, "a", 1e-6), ConicProjector(cone)
     np.testing.assert_allclose(alone.nearest(x, weights), plain.nearest(x, weights), rtol=0.0, atol=1e-9)
     assert np.abs(alone.nearest(x, weights) - alone.nearest(x)).max() > 1e-3
+    asked: list[Any] = []
+    monkeypatch.setattr(Independent, "_bound", lambda self, ask, answer: asked.append(ask) or 0.0)
+    alone.nearest(x, weights)
+    assert not asked
+    alone.nearest(x)
+    assert len(asked) == 4
 
 
 def test_it_goes_together_with_other_sets() -> None:

@@ -53,7 +53,9 @@ Curve = Annotated[
 ]
 Basis = Annotated[
     str | None,
-    _option(_DATA, "--basis", "Functions that curves are written in, from 'dpadmm bases' (cosine:10); else the data's."),
+    _option(
+        _DATA, "--basis", "Functions that curves are written in, from 'dpadmm bases' (cosine:10); else the data's."
+    ),
 ]
 Smoothing = Annotated[
     float | None, _option(_DATA, "--smoothing", "Weight of a curve's roughness when it is; for few points.")
@@ -68,7 +70,9 @@ Tau = Annotated[
 ]
 NonCrossing = Annotated[
     bool | None,
-    _option(_PROBLEM, "--non-crossing/--free", "Keep the quantiles of several levels in order; needs --intercept.", "free"),
+    _option(
+        _PROBLEM, "--non-crossing/--free", "Keep the quantiles of several levels in order; needs --intercept.", "free"
+    ),
 ]
 Penalty = Annotated[str | None, _option(_PROBLEM, "--penalty", "Name from 'dpadmm penalties'.", "l2")]
 Strength = Annotated[
@@ -137,7 +141,8 @@ RhoSchedule = Annotated[
     str | None, _option(_ALGORITHM, "--rho-schedule", "From 'dpadmm rho-schedules' (e.g. growing:2:5:10000).")
 ]
 Radius = Annotated[
-    float | None, _option(_ALGORITHM, "--radius", "Public guess of the optimum's length, for step sizes: 100, or 2 for fdp-admm.")
+    float | None,
+    _option(_ALGORITHM, "--radius", "Public guess of the optimum's length, for step sizes: 100, or 2 for fdp-admm."),
 ]
 Schedule = Annotated[
     str | None, _option(_ALGORITHM, "--schedule", "Step sizes, from 'dpadmm schedules' (e.g. fixed:0.5).")

@@ -143,11 +143,13 @@ DATASETS: dict[str, Source] = {
     ),
     "tecator": _curves(
         lambda seed, directory, level, **written: readers.load_tecator(directory, **written),
-        readers.TECATOR_ABOUT, tuple(readers.TECATOR_FILES),
+        readers.TECATOR_ABOUT,
+        tuple(readers.TECATOR_FILES),
     ),
     "canadian-weather": _curves(
         lambda seed, directory, level, **written: readers.load_weather(directory, **written),
-        readers.WEATHER_ABOUT, tuple(readers.WEATHER_FILES),
+        readers.WEATHER_ABOUT,
+        tuple(readers.WEATHER_FILES),
     ),
 }
 
@@ -200,7 +202,9 @@ def load(
                 raise InputError(f"the columns of {name} are found by the name of its curve; declare none.")
             dataset = load_curves_file(source, target, owner, curve, **_written(basis, smoothing))
         elif basis is not None or smoothing is not None:
-            raise InputError(f"a basis is for curves: which columns of {name} are one? give the beginning of their names.")
+            raise InputError(
+                f"a basis is for curves: which columns of {name} are one? give the beginning of their names."
+            )
         else:
             dataset = load_file(source, target, owner, columns, task)
     else:

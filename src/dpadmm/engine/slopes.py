@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from dpadmm.datasets.dataset import Described
 from dpadmm.datasets.functional.base import gauss_legendre
 from dpadmm.problems.shards import FloatArray

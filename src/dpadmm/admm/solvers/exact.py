@@ -54,8 +54,8 @@ class Exact(Solver):
             )
         if not problem.penalty.convex and problem.strength > 0.0:
             raise InputError(
-                f"solver 'exact' needs a convex penalty, {problem.penalty.name!r} is not; use a recipe of gradient steps "
-                f"such as 'dp-admm' or 'fdp-admm'."
+                f"solver 'exact' needs a convex penalty, {problem.penalty.name!r} is not; use a recipe of gradient "
+                f"steps such as 'dp-admm' or 'fdp-admm'."
             )
         if problem.loss.curvature_bound(setting.norm_bound) is None:
             self._check_kink(setting)

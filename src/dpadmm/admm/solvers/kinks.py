@@ -1,8 +1,9 @@
 """Minimisers of objectives whose loss has a kink: Newton's method on versions with the kink rounded, ever sharper.
 
-The kink rounded over a half-width h gives a smooth problem, and its minimiser x is near that of the sharp one, by proof:
-the gradient g of the rounded objective at x is a subgradient of the sharp objective F up to a slack e >= 0 (the sum over
-the few records within h of the kink of what the rounded slope misses). F is c-strongly convex, so with d = |x - x*|
+The kink rounded over a half-width h gives a smooth problem, and its minimiser x is near that of the sharp one, by
+proof: the gradient g of the rounded objective at x is a subgradient of the sharp objective F up to a slack e >= 0 (the
+sum over the few records within h of the kink of what the rounded slope misses). F is c-strongly convex, so with
+d = |x - x*|
 
     F(x*) >= F(x) - |g| d + c d²/2 - e    and    F(x) >= F(x*) + c d²/2,
 
@@ -70,8 +71,8 @@ def _damped(part: Subproblem, x: FloatArray, move: FloatArray, promised: FloatAr
 
 def _failure(unproved: Subproblem, tolerance: float) -> ConvergenceError:
     return ConvergenceError(
-        f"agent {unproved.shards.names[0]!r}: no minimiser was proved to the tolerance {tolerance:.1e} that the privacy "
-        f"lemma was promised; raise the tolerance or rho."
+        f"agent {unproved.shards.names[0]!r}: no minimiser was proved to the tolerance {tolerance:.1e} that the "
+        f"privacy lemma was promised; raise the tolerance or rho."
     )
 
 
