@@ -17,9 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def slope(
     run: Annotated[Path, typer.Argument(help="The folder that 'dpadmm train --out' wrote.", show_default=False)],
-    points: Annotated[
-        int, typer.Option("--points", help="Equally spaced times to show it at.", min=2, max=100_000)
-    ] = 11,
+    points: Annotated[int, typer.Option("--points", help="How many times to show it at.", min=2, max=100_000)] = 11,
     draw: Annotated[
         Path | None, typer.Option("--draw", help="Draw it to this .png, .svg or .pdf.", show_default=False)
     ] = None,

@@ -28,8 +28,8 @@ def register(app: typer.Typer) -> None:
             "dpadmm train --topology erdos-renyi:20:0.3 --algorithm private-mr-admm --rounds 50 --epsilon 12",
             "dpadmm train --topology ring:10 --algorithm private-r-admm --mechanism gaussian --epsilon 1 --delta 1e-5",
             "dpadmm train --data functional-sim --algorithm fdp-admm --tau 0.5 --agents 20 --epsilon 1 --delta 1e-5",
-            "dpadmm train --data spectra.csv --curve nm --target fat --algorithm fdp-admm --tau 0.1,0.5,0.9 --intercept "
-            "--non-crossing --components 5 --epsilon 4 --delta 1e-4",
+            "dpadmm train --data spectra.csv --curve nm --target fat --algorithm fdp-admm --tau 0.1,0.5,0.9 "
+            "--intercept --non-crossing --components 5 --epsilon 4 --delta 1e-4",
             "dpadmm train --out run --resume",
             "dpadmm train --epsilon 1 --delta 1e-5 --engine dask:tcp://10.0.0.1:8786",
         ),
@@ -112,7 +112,8 @@ def train(
         tau=_numbers("--tau", tau), non_crossing=non_crossing, penalty=penalty, strength=strength, set=_set(domain),
         norm_bound=norm_bound, intercept=intercept, weighting=weighting, precision=precision,
         algorithm=algorithm, rounds=rounds, updates=updates, batch=batch, sampling=sampling, average=average,
-        reach=reach, components=components, components_share=components_share, topology=_topology(topology), damping=damping, rho=rho, dual_rho=dual_rho,
+        reach=reach, components=components, components_share=components_share, topology=_topology(topology),
+        damping=damping, rho=rho, dual_rho=dual_rho,
         rho_schedule=rho_schedule, radius=radius, schedule=schedule, tolerance=tolerance,
         extra_curvature=extra_curvature, unit_gain=unit_gain,
         epsilon=epsilon, delta=delta, epsilons=_numbers("--epsilons", epsilons),

@@ -43,6 +43,8 @@ def _divided(dataset: Dataset, divisors: np.ndarray) -> Dataset:
         encoder=encoder,
         public_preprocessing=False,
         held_out=held_out,
+        basis=None,  # divided, they are no longer coefficients of functions
+        truth=None,
     )
 
 

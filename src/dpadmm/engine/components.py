@@ -51,7 +51,7 @@ class Stage:
             raise InputError(f"components_share {run.components_share:g}: must lie between 0 and 1, such as 0.1.")
         if run.evaluation_epsilon is not None:
             raise InputError("components and evaluation_epsilon both take a part of the budget; give one of the two.")
-        asked, request = {"components": None}, run.request()
+        request, rest = run.request(), replace(run, components=None)
         first = RunSpec(
             "private-components" if whole.algorithm.private else "components",
             rounds=1, penalty="none", strength=0.0, relation=run.relation, norm_bound=run.norm_bound,
@@ -64,9 +64,7 @@ class Stage:
             budgets = request.budgets
             exact = whole.accounts(whole.setting.rounds).worst(request.delta).accountant == "exact"
             parts = [_parts(budget, run.components_share, exact) for budget in budgets]
-            first = replace(first, **_as_asked([part[0] for part in parts]))
-            asked |= _as_asked([part[1] for part in parts])
-        rest = replace(run, **asked)
+            first, rest = _asking(first, [part[0] for part in parts]), _asking(rest, [part[1] for part in parts])
         return cls(rule, first.plan(whole.setting.counts, columns, classes), rest, budgets, classes, run.intercept)
 
     def find(self, shards: Shards, seed: int, run: int) -> Components:
@@ -99,9 +97,10 @@ class Stage:
 def turned(shards: Shards, rotation: FloatArray, intercept: bool) -> Shards:
     """The same records in other coordinates; a column of ones stays what it is."""
     if not intercept:
-        return replace(shards, features=np.ascontiguousarray(shards.features @ rotation))
-    features = np.hstack([shards.features[:, :-1] @ rotation, shards.features[:, -1:]])
-    return replace(shards, features=np.ascontiguousarray(features))
+        return replace(shards, features=np.ascontiguousarray(shards.features @ rotation, dtype=shards.precision))
+    ones = np.ones((shards.features.shape[0], 1), dtype=shards.precision)
+    features = np.hstack([shards.features[:, :-1] @ rotation, ones])
+    return replace(shards, features=np.ascontiguousarray(features, dtype=shards.precision))
 
 
 def lifted(models: FloatArray, rotation: FloatArray, intercept: bool) -> FloatArray:
@@ -112,8 +111,10 @@ def lifted(models: FloatArray, rotation: FloatArray, intercept: bool) -> FloatAr
     return np.concatenate([slopes, columns[:, rotation.shape[1] :]], axis=1).reshape(len(models), -1)
 
 
-def lifted_state(state: State, rotation: FloatArray, intercept: bool) -> State:
-    """What is kept of a run's end."""
+def lifted_state(state: State, rotation: FloatArray | None, intercept: bool) -> State:
+    """What is kept of a run's end; without a rotation, as it is."""
+    if rotation is None:
+        return state
     return replace(
         state,
         common=lifted(state.common, rotation, intercept),
@@ -133,11 +134,7 @@ def _parts(budget: Budget, share: float, exact: bool) -> tuple[Budget, Budget]:
     return found[0], found[1]
 
 
-def _as_asked(budgets: list[Budget]) -> dict[str, object]:
-    return {
-        "epsilon": None,
-        "delta": None,
-        "epsilons": tuple(budget.epsilon for budget in budgets),
-        "deltas": tuple(budget.delta for budget in budgets),
-        "evaluation_epsilon": None,
-    }
+def _asking(run: RunSpec, budgets: list[Budget]) -> RunSpec:
+    """The same run with these budgets."""
+    epsilons, deltas = (tuple(getattr(budget, name) for budget in budgets) for name in ("epsilon", "delta"))
+    return replace(run, epsilon=None, delta=None, epsilons=epsilons, deltas=deltas)

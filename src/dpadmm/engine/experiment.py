@@ -109,10 +109,7 @@ def run_prepared(
                     checkpoint.save(kept, digest, state, history)
             if part.plan.evaluation is not None:
                 estimates.append(evaluate(cohort, state, workforce))
-        state = without_memory(state)
-        parts.append(
-            (state if rotation is None else lifted_state(state, rotation, part.experiment.run.intercept), history)
-        )
+        parts.append((lifted_state(without_memory(state), rotation, part.experiment.run.intercept), history))
     result = _result(prepared, part, parts, time.perf_counter() - began)
     if estimates:
         result = replace(result, estimated_error=float(np.concatenate(estimates).mean()))

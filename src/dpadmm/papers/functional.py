@@ -1,6 +1,6 @@
 """FDP-ADMM (004: Zhou & Xiang, "ADMM-based differential privacy learning for penalized quantile regression on
-distributed functional data"; spec section 7). Curves become rows of scores before (`datasets/functional`); from there on
-it is consensus ADMM and DP-ADMM with the check loss.
+distributed functional data"; spec section 7). Curves become rows of scores before (`datasets/functional`); from there
+on it is consensus ADMM and DP-ADMM with the check loss.
 """
 
 from __future__ import annotations

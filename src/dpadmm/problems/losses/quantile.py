@@ -1,5 +1,5 @@
-"""The check loss of quantile regression, rho_tau(u) = u (tau - 1{u <= 0}) of the residual u = b - <a, x>; with its kink,
-or with the kink rounded (004; spec sections 1 and 7).
+"""The check loss of quantile regression, rho_tau(u) = u (tau - 1{u <= 0}) of the residual u = b - <a, x>; with its
+kink, or with the kink rounded (004; spec sections 1 and 7).
 
 Its slope is at most max(tau, 1 - tau) whatever the target, so targets need no bound.
 """

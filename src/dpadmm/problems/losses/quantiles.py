@@ -6,6 +6,7 @@ budget. A record's gradient is a (s_1 .. s_T), as long as |a| sqrt(sum of max(ta
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ class Quantiles(Loss):
         object.__setattr__(self, "levels", levels)
         for level in levels:
             check_level(self.name, level)
-        if not (1 <= len(levels) <= MOST and all(a < b for a, b in zip(levels, levels[1:], strict=False))):
+        if not (1 <= len(levels) <= MOST and all(a < b for a, b in itertools.pairwise(levels))):
             raise InputError(f"loss {self.name!r}: levels {levels} must be 1 to {MOST} numbers in increasing order.")
         if not 0.0 <= self.width < math.inf:
             raise InputError(f"loss {self.name!r}: half-width {self.width!r} must be zero or a positive number.")
