@@ -45,7 +45,7 @@ def terms() -> Callable[..., Setting]:
 
     def make(problem: Problem, shards: Any, dimension: int | None = None, **changes: Any) -> Setting:
         if isinstance(shards, Shards):
-            counts, width = shards.counts, shards.width * problem.loss.outputs(3)
+            counts, width = shards.counts, problem.loss.dimension(shards.width, 3)
         else:
             counts, width = np.asarray(shards), 3
         setting = Setting(
@@ -68,7 +68,7 @@ def subproblem() -> Callable[..., Subproblem]:
 
     def make(problem: Problem, shards: Shards, seed: int = 0, spread: float = 1.0) -> Subproblem:
         rng = np.random.default_rng(seed)
-        shape = (shards.agents, shards.width * problem.loss.outputs(3))
+        shape = (shards.agents, problem.loss.dimension(shards.width, 3))
         return Subproblem(
             problem=problem,
             shards=shards,

@@ -15,8 +15,8 @@ from dpadmm.admm.solvers import Exact, Linearised
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
-from dpadmm.problems.losses import ClippedSquared, Logistic, Softmax
-from dpadmm.problems.penalties import L1, L2
+from dpadmm.problems.losses import ClippedSquared, Logistic, Quantile, Quantiles, Softmax
+from dpadmm.problems.penalties import L1, L2, Mcp
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Box, Whole
 
@@ -123,7 +123,17 @@ REFUSED = {
     "exact with a kinked loss": (
         ALGORITHMS["admm"],
         Problem(Kinked()),
-        r"solver 'exact' needs a loss without kinks, 'kinked' has one",
+        r"solver 'exact' proves a minimiser of loss 'kinked', which has a kink, to a tolerance of 1e-07 at best, not 1e-10",
+    ),
+    "exact with a kinked loss in a box": (
+        ALGORITHMS["f-admm"],
+        Problem(Kinked(), domain=Box(1.0)),
+        r"solver 'exact' handles the kink of loss 'kinked' on the whole space and up to 1,000 coefficients",
+    ),
+    "exact with a penalty that is not convex": (
+        ALGORITHMS["admm"],
+        Problem(penalty=Mcp(), strength=0.1),
+        r"solver 'exact' needs a convex penalty, 'mcp' is not; use a recipe of gradient steps such as 'dp-admm'",
     ),
     "exact over a ball": (
         ALGORITHMS["admm"],
@@ -145,6 +155,11 @@ def test_what_has_a_lemma_passes(terms):
     for problem in (L2_PROBLEM, L1_PROBLEM, Problem(Softmax())):
         for name in ("admm", "pvp", "dp-admm", "dpsgd", "linearised-admm", "gradient-descent"):
             ALGORITHMS[name].check(terms(problem, [5, 6]))
+    for problem in (L2_PROBLEM, Problem(Quantile()), Problem(Quantiles(), L1(), 0.1)):
+        ALGORITHMS["f-admm"].check(terms(problem, [5, 6]))
+        ALGORITHMS["fdp-admm"].check(terms(problem, [5, 6]))
+    ALGORITHMS["admm"].check(terms(Problem(penalty=Mcp(), strength=0.0), [5, 6]))  # which is no penalty at all
+    ALGORITHMS["fdp-admm"].check(terms(Problem(Quantile(), Mcp(), 0.1), [5, 6]))
     ALGORITHMS["dvp"].check(terms(L2_PROBLEM, [5, 6]))
     ALGORITHMS["dp-admm"].check(terms(Problem(Bumpy(), domain=Ball()), [5, 6]))
     for perturbation in (Output("gamma-norm"), Objective("gaussian"), PenaltyNoise(), PenaltyNoise("gaussian")):

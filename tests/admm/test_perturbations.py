@@ -38,7 +38,7 @@ def crowd(simulated):
 
 def flat(problem, shards, rho=0.1):
     """A round's subproblems at zero: centre 0, no tilt."""
-    zeros = np.zeros((shards.agents, shards.width * problem.loss.outputs(3)))
+    zeros = np.zeros((shards.agents, problem.loss.dimension(shards.width, 3)))
     kappa = np.full((shards.agents, 1), rho)
     return Subproblem(problem, shards, problem.weights(shards.counts), zeros, kappa, zeros)
 

@@ -16,7 +16,7 @@ from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.losses import LOSSES, ClippedSquared, Logistic, SmoothedHinge, Softmax
+from dpadmm.problems.losses import LOSSES, ClippedSquared, Logistic, Quantile, Quantiles, SmoothedHinge, Softmax
 from dpadmm.problems.penalties import L1, L2
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Ball, Box, Simplex, Whole
@@ -30,8 +30,14 @@ RELATIONS = pytest.mark.parametrize("relation", list(Relation), ids=str)
 
 def slopes(loss, relation):
     """(2-norm, 1-norm) of what one record of length one can do to a sum of gradients, by hand (spec section 1)."""
-    one = {"logistic": 1.0, "smoothed-hinge": 1.0, "squared": 0.3, "softmax": math.sqrt(2)}[loss.name]
-    other = 2.0 if loss.name == "softmax" else one
+    one, other = {
+        "logistic": (1.0, 1.0),
+        "smoothed-hinge": (1.0, 1.0),
+        "squared": (0.3, 0.3),
+        "softmax": (math.sqrt(2), 2.0),
+        "quantile": (0.8, 0.8),
+        "quantiles": (math.sqrt(0.7**2 + 0.8**2), 0.7 + 0.8),
+    }[loss.name]
     times = 2.0 if relation is Relation.REPLACE else 1.0
     return times * one, times * other
 
@@ -40,7 +46,11 @@ def slopes(loss, relation):
 
 
 @RELATIONS
-@pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge(), ClippedSquared(0.3), Softmax()], ids=lambda x: x.name)
+@pytest.mark.parametrize(
+    "loss",
+    [Logistic(), SmoothedHinge(), ClippedSquared(0.3), Softmax(), Quantile(0.2), Quantiles((0.3, 0.8))],
+    ids=lambda x: x.name,
+)
 def test_the_1_norm_is_of_rows_and_not_of_models(loss, relation, terms):
     """A row of 4 numbers no longer than 3 has a 1-norm of at most 3 sqrt(4), however many classes the model has."""
     setting = terms(Problem(loss), COUNTS, dimension=12, width=4, norm_bound=3.0, relation=relation)
@@ -97,7 +107,7 @@ def test_what_sums_can_lose_is_added_twice(norm, records, persons, relation, ter
     assert (rounded > exact).all()
 
 
-@pytest.mark.parametrize("loss", ["logistic", "smoothed-hinge", "squared"])
+@pytest.mark.parametrize("loss", [name for name in LOSSES if name != "softmax"])
 def test_margin_losses_sum_in_float64_whatever_the_records_are(loss, terms):
     setting = terms(Problem(LOSSES[loss]()), COUNTS)
     for norm in (1, 2):
@@ -146,7 +156,12 @@ def test_an_agent_alone_still_knows_how_many_records_there_are(terms):
 
 RECORDS, WIDTH, KAPPA, ETA = 6, 5, 0.3, 0.5
 SETS = {"whole": Whole(), "box": Box(0.1), "ball": Ball(0.2), "simplex": Simplex(0.5)}
-TRUE_LOSSES = {"logistic": (Logistic(), 1), "softmax": (Softmax(), 3), "squared": (ClippedSquared(0.3), 1)}
+TRUE_LOSSES = {
+    "logistic": (Logistic(), 1),
+    "softmax": (Softmax(), 3),
+    "squared": (ClippedSquared(0.3), 1),
+    "quantiles": (Quantiles((0.3, 0.8)), 2),
+}
 
 
 def neighbours(loss, relation, rng, count=120):

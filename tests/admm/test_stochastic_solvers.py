@@ -46,7 +46,7 @@ def many(simulated):
 
 
 def flat(problem, shards):
-    zeros = np.zeros((shards.agents, shards.width * problem.loss.outputs(3)))
+    zeros = np.zeros((shards.agents, problem.loss.dimension(shards.width, 3)))
     weights = problem.weights(shards.counts)
     return Subproblem(problem, shards, weights, zeros, np.full((shards.agents, 1), RHO), zeros)
 

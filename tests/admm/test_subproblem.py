@@ -37,7 +37,7 @@ def test_gradient_is_the_slope_of_the_written_objective(loss, penalty, simulated
 
 
 @pytest.mark.parametrize("penalty", ["none", "l2"])
-@pytest.mark.parametrize("loss", ["logistic", "softmax", "smoothed-hinge"])
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "smoothed-hinge", "smoothed-quantile"])
 def test_hessian_is_the_slope_of_the_gradient(loss, penalty, simulated, subproblem):
     problem = Problem(LOSSES[loss](), PENALTIES[penalty](), 0.3)
     sub = subproblem(problem, simulated(problem.loss))

@@ -32,7 +32,7 @@ class Case:
 
     @property
     def dimension(self) -> int:
-        return self.width * self.loss.outputs(self.classes)
+        return self.loss.dimension(self.width, self.classes)
 
     @property
     def bends(self) -> bool:
@@ -78,7 +78,13 @@ class Case:
         return self.shards(self.rows(rng, owner.size), self.targets(rng, owner.size), owner, sparse=sparse)
 
 
-@pytest.fixture(scope="session", params=[*LOSSES, "squared:0.3", "smoothed-hinge:0.1"])
+# As they come, quantile losses are symmetric, and levels could be mixed up unseen.
+LEVELS = {"quantile": "quantile:0.3", "smoothed-quantile": "smoothed-quantile:0.8", "quantiles": "quantiles:0.2,0.7"}
+
+
+@pytest.fixture(
+    scope="session", params=[*(LEVELS.get(name, name) for name in LOSSES), "squared:0.3", "smoothed-hinge:0.1"]
+)
 def case(request: pytest.FixtureRequest) -> Case:
-    """Every loss as it comes, and some with other parameters."""
+    """Every loss as it comes, or at other levels, and some with other parameters."""
     return Case(build("loss", LOSSES, request.param))

@@ -65,6 +65,20 @@ def singles(shards: Shards) -> Shards:
 # The same numbers
 
 
+def gradients_between(case: Any, shards: Shards, x: Any, weights: Any, off: Any) -> Any:
+    """How far gradients can be apart that see margins off by this much: they are monotone, also across a kink."""
+    if case.bends:
+        return weights * shards.counts * case.loss.curvature_bound(1.0) * off * case.loss.gradient_bound(case.bound)
+    owner = np.repeat(np.arange(shards.agents), shards.counts)
+    low, high = (
+        case.loss.gradient(
+            singles(replace(shards, targets=shards.targets + side * off[owner])), x[owner], weights[owner]
+        )
+        for side in (-1.0, 1.0)
+    )
+    return np.bincount(owner, np.linalg.norm(high - low, axis=1))
+
+
 @BOTH
 def test_float32_records_give_what_the_same_records_give_in_float64(wide: Any, rng: Any, sparse: bool) -> None:
     """The margin is off by at most about width units of |a| |x|; a gradient follows by the loss's curvature."""
@@ -73,16 +87,18 @@ def test_float32_records_give_what_the_same_records_give_in_float64(wide: Any, r
     assert widened(shards).precision == "float64"
     off = (wide.width + 16) * UNIT * wide.bound * np.linalg.norm(x, axis=1)
     total = weights * shards.counts
+    rounding = total * 80 * UNIT * wide.loss.gradient_bound(wide.bound)
     for method, most in (
-        (wide.loss.values, wide.loss.gradient_bound(1.0) * off),
-        (wide.loss.gradient, (wide.loss.curvature_bound(1.0) * off + 80 * UNIT) * wide.loss.gradient_bound(wide.bound)),
+        (wide.loss.values, total * wide.loss.gradient_bound(1.0) * off),
+        (wide.loss.gradient, gradients_between(wide, widened(shards), x, weights, off) + rounding),
     ):
         rounded, exact = method(shards, x, weights), method(widened(shards), x, weights)
         assert rounded.dtype == np.float64
         assert rounded.shape == exact.shape
         error = np.abs(rounded - exact).reshape(len(SIZES), -1).max(axis=1)
-        assert (error <= total * most).all()
-        assert (error > 0).any()  # it is float32 that was computed in
+        assert (error <= most).all()
+        # It is float32 that was computed in; a slope that is one of two numbers does not show it.
+        assert (error > 0).any() or (method == wide.loss.gradient and not wide.bends)
         np.testing.assert_allclose(rounded, exact, rtol=0, atol=2e-5 * np.abs(exact).max())
 
 
@@ -187,7 +203,8 @@ def test_a_sum_of_many_nearly_equal_terms_loses_no_more_than_stated(
         pytest.skip("a block of softmax is one matrix product; see below")
     shards = alike(wide, rng, 6000, spread)
     shards = narrow(shards) if precision == "float32" else shards
-    x = 0.2 * shards.features[:1].astype(np.float64)  # where every loss has a slope
+    outputs = wide.loss.outputs(wide.classes)
+    x = 0.2 * np.repeat(shards.features[:1].astype(np.float64), outputs, axis=1)  # where every loss has a slope
     shards = replace(shards, features=csr_array(shards.features)) if sparse else shards
     per_record = wide.loss.gradient(singles(shards), np.repeat(x, 6000, axis=0), np.ones(6000))
     assert np.linalg.norm(per_record, axis=1).min() > 1e-3

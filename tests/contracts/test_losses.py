@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.losses import Softmax
+from dpadmm.problems.losses import Quantiles, Softmax
 from dpadmm.problems.shards import gather
 
 ROUNDING = 1.0 + 1e-12
@@ -275,9 +275,12 @@ def test_a_replaced_record_counts_twice_in_either_norm(case: Any, norm: int) -> 
 def test_the_2_norm_is_the_one_meant_where_none_is_named(case: Any) -> None:
     for relation in Relation:
         assert case.loss.sensitivity(1.7, relation) == case.loss.sensitivity(1.7, relation, 2)
-    # Of p - e_b the 2-norm is below sqrt(2) and the 1-norm below 2; a margin's slope is one number.
+    # Of p - e_b the 2-norm is below sqrt(2) and the 1-norm below 2; a margin has one slope, and so has each level.
+    slopes = np.ones(2) if isinstance(case.loss, Softmax) else np.ones(1)
+    if isinstance(case.loss, Quantiles):
+        slopes = np.maximum(case.loss.levels, np.subtract(1.0, case.loss.levels))
     ratio = case.loss.gradient_bound(1.7, 1) / case.loss.gradient_bound(1.7)
-    assert ratio == pytest.approx(math.sqrt(2.0) if isinstance(case.loss, Softmax) else 1.0)
+    assert ratio == pytest.approx(slopes.sum() / np.linalg.norm(slopes))
 
 
 def test_softmax_probabilities_keep_the_bounds_its_constants_rest_on(rng: np.random.Generator) -> None:
@@ -327,7 +330,7 @@ def test_predictions_equal_a_loop_over_models_and_records(case: Any, rng: np.ran
     naive = np.array([[_predict(case, model, row) for row in rows] for model in models])
     features = case.shards(rows, case.targets(rng, 50), sparse=sparse).features
     predicted = case.loss.predictions(features, models)
-    assert predicted.shape == (6, 50)
+    assert predicted.shape == naive.shape
     if case.loss.task == "regression":
         np.testing.assert_allclose(predicted, naive, atol=1e-13)
     else:
@@ -340,16 +343,20 @@ def _predict(case: Any, model: NDArray[Any], row: NDArray[Any]) -> Any:
     outputs = case.loss.outputs(case.classes)
     scores = [sum(model[j * outputs + k] * row[j] for j in range(case.width)) for k in range(outputs)]
     if case.loss.task == "regression":
-        return scores[0]
+        return scores if isinstance(case.loss, Quantiles) else scores[0]
     return int(scores[0] > 0) if case.loss.task == "binary" else int(np.argmax(scores))
 
 
 def test_the_predicted_target_is_the_one_with_the_smallest_loss(case: Any, rng: np.random.Generator) -> None:
+    """With several levels: one of the predicted targets, between which the loss is linear."""
     rows, models = case.rows(rng, 50), case.models(rng, 6)
-    predicted = case.loss.predictions(rows, models)
+    predicted = case.loss.predictions(rows, models).reshape(6, 50, -1)
+
+    def values(truth: NDArray[Any], model: NDArray[Any]) -> Any:
+        return at_each(case.loss.values, case.shards(rows, truth), model[None])[0]
+
     for at, model in enumerate(models):
-        truths = [np.full(50, target) for target in case.every_target()]
-        losses = [at_each(case.loss.values, case.shards(rows, truth), model[None])[0] for truth in truths]
-        own = at_each(case.loss.values, case.shards(rows, predicted[at]), model[None])[0]
+        losses = [values(np.full(50, target), model) for target in case.every_target()]
+        own = np.min([values(truth, model) for truth in predicted[at].T], axis=0)
         assert (own <= np.min(losses, axis=0) + 1e-12).all()
         assert (own < np.max(losses, axis=0) - 1e-3).any()

@@ -58,7 +58,7 @@ def terms(relations: Callable[[Algorithm], tuple[Relation, ...]]) -> Callable[..
         setting = Setting(
             problem=problem,
             counts=shards.counts,
-            dimension=shards.width * problem.loss.outputs(3),
+            dimension=problem.loss.dimension(shards.width, 3),
             norm_bound=1.0,
             relation=Relation.REPLACE if recipe is None else relations(recipe)[0],
             rounds=5,

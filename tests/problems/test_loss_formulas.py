@@ -12,7 +12,18 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from dpadmm.problems.losses import LOSSES, ClippedSquared, Logistic, Loss, SmoothedHinge, Softmax
+from dpadmm.problems.losses import (
+    LOSSES,
+    ClippedSquared,
+    Logistic,
+    Loss,
+    Quantile,
+    Quantiles,
+    SmoothedHinge,
+    SmoothedQuantile,
+    Softmax,
+)
+from dpadmm.problems.naming import build
 from dpadmm.problems.shards import gather
 
 
@@ -38,20 +49,51 @@ def smoothed_hinge(row: Any, target: int, model: Any) -> float:
     return quad(lambda u: window(u) * hinge(margin - 0.5 * u), -1.0, 1.0, points=[kink], epsabs=1e-12)[0]
 
 
+def check(residual: float, level: float) -> float:
+    """Koenker's check: a residual above zero weighs its level, one below it what is left to 1."""
+    return level * max(residual, 0.0) + (1.0 - level) * max(-residual, 0.0)
+
+
+def smoothed_check(residual: float, level: float, width: float) -> float:
+    """The check averaged with the kernel 3/4 (1 - u²) over a window of this half-width."""
+    kink = min(max(residual / width, -1.0), 1.0)
+    window = lambda u: 0.75 * (1.0 - u * u) * check(residual - width * u, level)  # noqa: E731
+    return quad(window, -1.0, 1.0, points=[kink], epsabs=1e-12)[0]
+
+
+def quantiles(levels: tuple[float, ...], width: float = 0.0) -> Any:
+    def formula(row: Any, target: float, model: Any) -> float:
+        residuals = target - row @ model.reshape(row.size, len(levels))
+        pairs = list(zip(residuals, levels, strict=True))
+        return sum(smoothed_check(*pair, width) if width else check(*pair) for pair in pairs)
+
+    return formula
+
+
 FORMULAS: dict[str, Any] = {
     "logistic": logistic,
     "softmax": softmax,
     "squared": squared,
     "smoothed-hinge": smoothed_hinge,
+    "quantile": quantiles((0.5,)),
+    "quantile:0.3": quantiles((0.3,)),
+    "smoothed-quantile": quantiles((0.5,), 0.25),
+    "smoothed-quantile:0.8:1.5": quantiles((0.8,), 1.5),
+    "quantiles": quantiles((0.1, 0.5, 0.9)),
+    "quantiles:0.2,0.7:0.8": quantiles((0.2, 0.7), 0.8),
 }
 
 
-@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_has_a_formula() -> None:
+    assert FORMULAS.keys() >= LOSSES.keys()
+
+
+@pytest.mark.parametrize("name", FORMULAS)
 def test_values_equal_the_formula(name: str) -> None:
     rng = np.random.default_rng(6)
-    loss = LOSSES[name]()
+    loss = build("loss", LOSSES, name)
     classes = {"binary": 2, "multiclass": 3, "regression": 0}[loss.task]
-    rows, models = rng.normal(size=(60, 3)), rng.normal(size=(60, 3 * loss.outputs(classes)))
+    rows, models = rng.normal(size=(60, 3)), rng.normal(size=(60, loss.dimension(3, classes)))
     targets = rng.integers(classes, size=60) if classes else rng.normal(size=60)
     shards = gather(rows, loss.encode(targets, classes), np.arange(60), norm_bound=100.0)
     expected = [FORMULAS[name](*record) for record in zip(rows, targets, models, strict=True)]
@@ -67,6 +109,9 @@ def test_values_equal_the_formula(name: str) -> None:
         (ClippedSquared(0.2), 0.2, 1.0),
         (SmoothedHinge(), 1.0, 1.5),
         (SmoothedHinge(0.1), 1.0, 7.5),
+        (SmoothedQuantile(), 0.5, 3.0),
+        (SmoothedQuantile(0.3, 0.1), 0.7, 7.5),
+        (Quantiles((0.3, 0.5, 0.9), 0.1), math.sqrt(0.7**2 + 0.5**2 + 0.9**2), 7.5),
     ],
 )
 def test_constants_are_those_of_the_specification(loss: Loss, gradient: float, curvature: float) -> None:
@@ -74,6 +119,15 @@ def test_constants_are_those_of_the_specification(loss: Loss, gradient: float, c
     assert loss.curvature_bound(1.0) == pytest.approx(curvature, rel=1e-15)
     assert loss.gradient_bound(2.0) == pytest.approx(2.0 * gradient, rel=1e-15)
     assert loss.curvature_bound(2.0) == pytest.approx(4.0 * curvature, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("loss", "gradient"), [(Quantile(), 0.5), (Quantile(0.8), 0.8), (Quantiles((0.3, 0.9)), math.hypot(0.7, 0.9))]
+)
+def test_a_kink_has_a_slope_and_no_curvature_that_could_be_stated(loss: Loss, gradient: float) -> None:
+    assert loss.gradient_bound(2.0) == pytest.approx(2.0 * gradient, rel=1e-15)
+    assert loss.curvature_bound(1.0) is None
+    assert not loss.twice_differentiable
 
 
 @pytest.mark.parametrize("margin", [-1e4, -800.0, 800.0, 1e4])

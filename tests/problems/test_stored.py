@@ -17,13 +17,14 @@ from dpadmm.problems import shards as shards_module
 from dpadmm.problems import stored as stored_module
 from dpadmm.problems.blocks import ArrayBlocks
 from dpadmm.problems.compiled import one_thread_pool
-from dpadmm.problems.losses import LOSSES, Logistic
+from dpadmm.problems.losses import LOSSES, STATISTICS, Logistic
 from dpadmm.problems.shards import CHUNK, Shards, gather
 from dpadmm.problems.stored import StoredShards, gather_blocks
 
 BLOCK = 4 * CHUNK
 SIZES = [1, BLOCK, 2 * BLOCK + CHUNK + 5, 37, BLOCK + 1]  # most are no multiple of the block, nor of the chunk
-CLASSES: dict[str, int | None] = {"logistic": 2, "softmax": 3, "squared": None, "smoothed-hinge": 2}
+PARTS = LOSSES | STATISTICS
+CLASSES = {name: {"binary": 2, "multiclass": 3, "regression": None}[part.task] for name, part in PARTS.items()}
 STATUS = Path("/proc/self/status")
 
 
@@ -58,7 +59,7 @@ def both(folder: Path, loss: str = "logistic", kept: str = "float64", **rules: A
     features, targets, owner = records(loss)
     features = features.astype(kept)
     terms = {"norm_bound": 1.0, "names": [f"a{i}" for i in range(len(SIZES))]} | rules
-    encode = partial(LOSSES[loss]().encode, classes=CLASSES[loss] or 0)
+    encode = partial(PARTS[loss]().encode, classes=CLASSES[loss] or 0)
     memory = gather(features, encode(targets), owner, **terms)
     return memory, gather_blocks(saved(folder, features, targets, owner, CLASSES[loss]), encode, **terms)
 
@@ -74,14 +75,13 @@ def identical(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("kept", ["float64", "float32"])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", PARTS)
 def test_sums_over_files_are_those_over_memory(
     tmp_path: Path, loss: str, kept: str, precision: str, intercept: bool
 ) -> None:
     memory, disk = both(tmp_path, loss, kept, precision=precision, intercept=intercept)
-    given = LOSSES[loss]()
-    dimension = memory.width * given.outputs(CLASSES[loss] or 0)
-    x = np.random.default_rng(0).normal(size=(memory.agents, dimension))
+    given = PARTS[loss]()
+    x = np.random.default_rng(0).normal(size=(memory.agents, given.dimension(memory.width, CLASSES[loss] or 0)))
     with one_thread_pool():
         for what in ("values", "gradient", "hessian"):
             expected = getattr(given, what)(memory, x, 1.0 / memory.counts)

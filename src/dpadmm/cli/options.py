@@ -142,7 +142,7 @@ RhoSchedule = Annotated[
 ]
 Radius = Annotated[
     float | None,
-    _option(_ALGORITHM, "--radius", "Public guess of the optimum's length, for step sizes: 100, or 2 for fdp-admm."),
+    _option(_ALGORITHM, "--radius", "Public guess of the optimum's length, for step sizes: 100, or 20 for fdp-admm."),
 ]
 Schedule = Annotated[
     str | None, _option(_ALGORITHM, "--schedule", "Step sizes, from 'dpadmm schedules' (e.g. fixed:0.5).")

@@ -15,7 +15,7 @@ from dpadmm.admm.solvers import Exact, GradientAnswer
 from dpadmm.papers.dp_admm import DP_ADMM
 
 PAPER = "Zhou & Xiang 2022, FDP-ADMM"
-RADIUS = 2.0  # c_w, which the paper does not give; its simulation's coefficients have length 1.19
+RADIUS = 20.0  # c_w, which the paper does not give. Its coefficients have length 1.2; steps for a worst case are timid
 
 F_ADMM = Algorithm(
     name="f-admm",

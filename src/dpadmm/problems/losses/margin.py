@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.errors import InputError
-from dpadmm.problems.kernels import dense, sparse
+from dpadmm.problems.kernels import dense, narrow, sparse
 from dpadmm.problems.losses.base import Loss, class_numbers
 from dpadmm.problems.shards import FloatArray, Shards
 
@@ -43,7 +43,9 @@ class MarginLoss(Loss):
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         _check(shards, x)
-        return shards.reduce(kernels(shards).gradient, self.tag, weights, x, (shards.width,))
+        few = not shards.sparse and shards.width <= narrow.WIDEST
+        kernel = narrow.gradient if few else kernels(shards).gradient
+        return shards.reduce(kernel, self.tag, weights, x, (shards.width,))
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         _check(shards, x)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dpadmm.errors import InputError
 from dpadmm.problems.losses.base import Loss
+from dpadmm.problems.losses.margin import numbers
 from dpadmm.problems.losses.quantile import Quantile, SmoothedQuantile, check_level
 from dpadmm.problems.shards import FloatArray, Shards
 
@@ -58,7 +59,7 @@ class Quantiles(Loss):
         return len(self.levels)
 
     def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:
-        return self.each[0].encode(targets, classes)
+        return numbers(self.name, targets)
 
     def gradient_bound(self, row_bound: float, norm: int = 2) -> float:
         slopes = [loss.slope_bound for loss in self.each]
