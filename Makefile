@@ -35,6 +35,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/cluster.py
 	$(BIN)/python benchmarks/out_of_core.py
 	$(BIN)/python benchmarks/graphs.py
+	$(BIN)/python benchmarks/functional.py
 	$(PIP) cvxpy
 	$(BIN)/python benchmarks/power_flow.py
 
@@ -44,6 +45,8 @@ reproduce: .venv/installed-dev
 	$(BIN)/python reproductions/ryu_kim_power_flow.py
 	$(BIN)/python reproductions/ding_adult.py
 	$(BIN)/python reproductions/zhang_adult.py
+	$(BIN)/python reproductions/zhou_xiang_tables.py
+	$(BIN)/python reproductions/functional_components.py
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Setting up .venv (once; a few minutes)..."

@@ -11,6 +11,9 @@ import pytest
 from dpadmm.cli.listings import LISTINGS
 
 
+WITHOUT_KINKS = "logistic or softmax or squared or smoothed-hinge or smoothed-quantile"
+
+
 def _rows(result: Any, verb: str) -> dict[str, dict[str, Any]]:
     assert result.exit_code == 0
     found = json.loads(result.stdout)
@@ -47,7 +50,10 @@ def test_an_algorithm_says_what_it_is_made_of_and_needs(dpadmm: Any) -> None:
     assert rows["dp-admm"]["perturbation"] == "gradient"
     assert rows["dp-admm"]["twin"] == "linearised-admm"
     assert rows["dp-admm"]["private"] is True
-    assert rows["pvp"]["needs"] == "set whole"
+    assert rows["pvp"]["needs"] == f"loss {WITHOUT_KINKS}; penalty none or l1 or l2 or elastic-net; set whole"
+    assert rows["f-admm"]["needs"] == "penalty none or l1 or l2 or elastic-net; set whole or box or range"
+    assert rows["fdp-admm"]["needs"] == "any loss, penalty and set"
+    assert rows["private-components"]["needs"] == "loss second-moment"
     assert "penalty none or l2" in rows["dvp"]["needs"]
     assert rows["admm"]["private"] is False
 
@@ -106,8 +112,8 @@ def test_ryu_and_kims_recipes_say_their_parts(dpadmm: Any, name: str) -> None:
 SETS = "set box or ball or simplex"
 NEEDS = {
     "ryu-kim": "any loss, penalty and set",
-    "theorem-5.3": f"penalty none or l2; {SETS}",
-    "free-5.3": f"penalty none or l2; {SETS}",
+    "theorem-5.3": f"loss {WITHOUT_KINKS}; penalty none or l2; {SETS}",
+    "free-5.3": f"loss {WITHOUT_KINKS}; penalty none or l2; {SETS}",
     "theorem-5.4": SETS,
     "theorem-5.5": f"penalty l2 or elastic-net; {SETS}",
 }

@@ -38,7 +38,7 @@ def test_the_help_shows_the_true_default(field: Any) -> None:
     if field.default == ():  # a list of which nothing is given, as None elsewhere
         assert shown is False
     elif isinstance(field.default, bool):
-        assert shown in {"no", "total"}
+        assert shown in {"no", "total", "free"}
         assert field.default is False
     elif isinstance(field.default, int | float):
         assert float(shown) == field.default

@@ -18,6 +18,7 @@ def _said(part: Any) -> str:
 
 def algorithms() -> list[Row]:
     from dpadmm.papers import ALGORITHMS
+    from dpadmm.problems.losses import STATISTICS
 
     return [
         {
@@ -33,7 +34,7 @@ def algorithms() -> list[Row]:
             "weighting": recipe.weighting,
             "private": recipe.private,
             "twin": recipe.twin,
-            "needs": needs(recipe.check),
+            "needs": f"loss {recipe.base_loss}" if recipe.base_loss in STATISTICS else needs(recipe.check),
         }
         for name, recipe in ALGORITHMS.items()
     ]

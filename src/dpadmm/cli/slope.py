@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from dpadmm.cli import figures
 from dpadmm.cli.console import AsJson, examples, out, print_json, table
 
 
@@ -31,6 +30,7 @@ def slope(
     import numpy as np
 
     from dpadmm.applications.functional.model import CurveModel
+    from dpadmm.cli import figures
 
     if draw is not None:
         figures.check(draw)

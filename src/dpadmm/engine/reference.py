@@ -14,6 +14,8 @@ from dpadmm.problems.shards import FloatArray, Shards
 
 def optimum(problem: Problem, shards: Shards, dimension: int, tolerance: float = 1e-8) -> FloatArray:
     """argmin over the set of (1/n) sum_i f_i(z): L-BFGS where it is smooth, accelerated proximal steps elsewhere."""
+    if not problem.penalty.convex and problem.strength > 0.0:
+        raise ConvergenceError(f"no reference optimum: penalty {problem.penalty.name!r} is not convex.")
     weights = problem.weights(shards.counts)
 
     def everywhere(z: FloatArray) -> FloatArray:

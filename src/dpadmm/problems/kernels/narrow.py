@@ -23,6 +23,8 @@ def gradient(
     loss: Any, features: Any, targets: Any, starts: Any, stops: Any, agents: Any, weights: Any, x: Any, out: Any
 ) -> None:
     """out[c] = weight * sum over the rows of chunk c of derivative(<row, x>) * row."""
+    if starts.size == 0:  # a mini-batch in which nobody was drawn
+        return
     order = np.lexsort((stops, starts))
     new = (np.diff(starts[order]) != 0) | (np.diff(stops[order]) != 0)
     first = np.concatenate([[0], np.flatnonzero(new) + 1, [order.size]])
