@@ -29,19 +29,35 @@ def first(bad: np.ndarray) -> int | None:
 
 def numbers(table: pyarrow.Table, name: str, start: int = 0) -> np.ndarray:
     """The column as float64, every value finite."""
-    import pyarrow as pa
-
-    column = _plain(table, name)
-    try:
-        # Unsafe only in that integers beyond 2^53 are rounded; text that is no number is still refused.
-        values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
-    except pa.ArrowException:
-        raise _not_a_number(column, name, start) from None
+    category = f"if the column is a category, declare its public list of values: Category({name!r}, values=(...))."
+    values = _as_numbers(table, name, start, category)
     row = first(~np.isfinite(values))
     if row is not None:
         what = "is missing" if np.isnan(values[row]) else f"is {values[row]}"
         raise InputError(f"the value in {place(name, start + row)} {what}; a finite number is needed.")
     return values
+
+
+def points(table: pyarrow.Table, name: str, start: int = 0) -> np.ndarray:
+    """The column as float64, with NaN where a value is missing: what was seen of curves at one time."""
+    curve = "the columns of a curve hold numbers, and empty cells where a point is missing."
+    values = _as_numbers(table, name, start, curve)
+    row = first(np.isinf(values))
+    if row is not None:
+        where = place(name, start + row)
+        raise InputError(f"the value in {where} is {values[row]}; a finite number is needed, or an empty cell.")
+    return values
+
+
+def _as_numbers(table: pyarrow.Table, name: str, start: int, hint: str) -> np.ndarray:
+    import pyarrow as pa
+
+    column = _plain(table, name)
+    try:
+        # Unsafe only in that integers beyond 2^53 are rounded; text that is no number is still refused.
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
+    except pa.ArrowException:
+        raise _not_a_number(column, name, start, hint) from None
 
 
 def texts(table: pyarrow.Table, name: str, start: int = 0) -> pyarrow.ChunkedArray:
@@ -71,15 +87,12 @@ def _plain(table: pyarrow.Table, name: str) -> pyarrow.ChunkedArray:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _not_a_number(column: pyarrow.ChunkedArray, name: str, start: int) -> InputError:
+def _not_a_number(column: pyarrow.ChunkedArray, name: str, start: int, hint: str) -> InputError:
     import pyarrow as pa
 
     for row, value in enumerate(column):
         try:
             value.cast(pa.float64())
         except pa.ArrowException:
-            return InputError(
-                f"{value.as_py()!r} in {place(name, start + row)} is not a number; if the column is a category, "
-                f"declare its public list of values: Category({name!r}, values=(...))."
-            )
+            return InputError(f"{value.as_py()!r} in {place(name, start + row)} is not a number; {hint}")
     return InputError(f"column {name!r} of type {column.type} does not hold numbers.")

@@ -27,7 +27,7 @@ def tecator():
 
 @pytest.fixture(scope="module")
 def weather():
-    return real(load_weather, "weather", readers.WEATHER_FILES)
+    return real(load_weather, "canadian-weather", readers.WEATHER_FILES)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from dpadmm.datasets.functional.base import Basis
 from dpadmm.datasets.functional.bases import parse
 from dpadmm.datasets.functional.curves import Curves, check_grid
 from dpadmm.datasets.functional.smoothing import check_smoothing, scores
-from dpadmm.datasets.tables import first, numbers, place, texts
+from dpadmm.datasets.tables import numbers, points, texts
 from dpadmm.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class CurveEncoder:
         """
         values = np.empty((table.num_rows, len(self.columns)))
         for position, name in enumerate(self.columns):
-            values[:, position] = _points(table, name, first_row)
+            values[:, position] = points(table, name, first_row)
         curves = Curves.on_grid(self.times, values, first_row=first_row)
         features = scores(curves, parse(self.basis), self.smoothing, first_row)
         return features / np.array(self.divisors) if self.divisors else features
@@ -145,36 +145,3 @@ def _check_roles(names: Collection[str], target: str, owner: str | None) -> None
     for role, name in (("target", target), ("owner", owner)):
         if name is not None and name not in names:
             raise unknown(f"{role} column", name, names)
-
-
-def _points(table: pyarrow.Table, name: str, start: int) -> np.ndarray:
-    """The column as float64, with NaN where a value is missing."""
-    import pyarrow as pa
-
-    if name not in table.column_names:
-        raise unknown("column", name, table.column_names)
-    column = table.column(name)
-    try:
-        values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
-    except pa.ArrowException:
-        raise _not_a_number(column, name, start) from None
-    row = first(np.isinf(values))
-    if row is not None:
-        raise InputError(
-            f"the value in {place(name, start + row)} is {values[row]}; a finite number is needed, or an empty cell."
-        )
-    return values
-
-
-def _not_a_number(column: pyarrow.ChunkedArray, name: str, start: int) -> InputError:
-    import pyarrow as pa
-
-    for row, value in enumerate(column):
-        try:
-            value.cast(pa.float64())
-        except pa.ArrowException:
-            return InputError(
-                f"{value.as_py()!r} in {place(name, start + row)} is not a number; the columns of a curve hold "
-                "numbers, and empty cells where a point is missing."
-            )
-    return InputError(f"column {name!r} of type {column.type} does not hold numbers.")

@@ -90,7 +90,7 @@ def load_weather(
 ) -> Dataset:
     """35 stations: a year of temperatures, and log10 of the year's precipitation in mm; a region owns its stations."""
     basis = parse(basis)
-    paths = find("weather", "functional", WEATHER_FILES, directory)
+    paths = find("canadian-weather", "functional", WEATHER_FILES, directory)
     stations = _table(paths[_STATIONS])
     names = texts(stations, "station").to_pylist()
     temperatures = _by_station(paths[_TEMPERATURE], names)
@@ -103,7 +103,7 @@ def load_weather(
     # A day's mean stands for its noon; then a year is the interval, and its end is its beginning.
     curves = Curves.on_grid(np.arange(_DAYS) + 0.5, temperatures, (0.0, float(_DAYS)))
     return Dataset(
-        name="weather",
+        name="canadian-weather",
         features=scores(curves, basis, smoothing),
         targets=np.log10(rain),
         classes=None,
