@@ -10,6 +10,7 @@ import pytest
 from dpadmm.datasets import DATASETS, Source, simulate
 from dpadmm.engine.result import Result
 from dpadmm.papers import ALGORITHMS
+from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.spec import Experiment
 
 POISSON = {"ps-admm", "ps-admm-anchor", "ps-admm-sgd"}  # accounted for under zero-out only
@@ -33,9 +34,12 @@ def experiment() -> Callable[..., Experiment]:
 
     def make(algorithm: str = "dp-admm", **changes: Any) -> Experiment:
         terms: dict[str, Any] = {"source": "tiny", "agents": 5, "rounds": 12, "strength": 1e-3, "test": 0.25, "seed": 7}
-        if ALGORITHMS.get(algorithm, ALGORITHMS["dp-admm"]).private and "noise_multiplier" not in changes:
+        recipe = ALGORITHMS.get(algorithm, ALGORITHMS["dp-admm"])
+        if (LOSSES | STATISTICS)[recipe.base_loss].task == "regression":
+            terms["source"] = "tiny-regression"
+        if recipe.private and "noise_multiplier" not in changes:
             terms |= {"epsilon": 2.0, "delta": 1e-5}
-        if algorithm in ALGORITHMS and ALGORITHMS[algorithm].consensus.decentralised:
+        if recipe.consensus.decentralised:
             terms["topology"] = "erdos-renyi:5:0.5"
         if algorithm in POISSON:
             terms["relation"] = "zero-out"

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
@@ -32,15 +31,6 @@ RING, RANDOM = "ring:4", "erdos-renyi:5:0.5"
 COUNTS = {RING: (60, 50, 40, 45), RANDOM: (60, 50, 40, 45, 30)}
 EPSILONS = {RING: (1.0, 2.0, 3.0, 1.5), RANDOM: (1.0, 2.0, 3.0, 1.5, 2.5)}
 NAMES = ("north", "east", "south", "west")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Loops over so few records are over before a second thread wakes up; where others use the machine, it may not."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    yield
-    numba.set_num_threads(before)
 
 
 def agreed(owners: str = RING, algorithm: str = "private-r-admm", **changes: Any) -> Agreement:
