@@ -84,6 +84,20 @@ def check_projection(plan: Plan) -> None:
         )
 
 
+def check_kinks(plan: Plan) -> None:
+    """Raises an `InputError` where a loss with a kink would have to be minimised exactly.
+
+    How far the kink must be sharpened until a minimiser is proved depends on the records, and so may whether it
+    succeeds; see above. Simulations may.
+    """
+    exact = any(phase.solver.reads_records and not phase.solver.first_order for phase in plan.algorithm.phases)
+    if exact and plan.setting.problem.loss.curvature_bound(plan.setting.norm_bound) is None:
+        raise InputError(
+            f"exact solves of loss {plan.setting.problem.loss.name!r}, which has a kink, are for simulations; use "
+            f"'fdp-admm', or a loss without one such as 'smoothed-quantile'."
+        )
+
+
 def check_reach(plan: Plan, state: AgentState, common: FloatArray, round: int) -> None:
     """Refuses a subproblem so large that rounding keeps a solver from its tolerance.
 

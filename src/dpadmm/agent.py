@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.admission import check_lattice, check_policy, check_projection, check_reach, check_shards
+from dpadmm.admission import check_kinks, check_lattice, check_policy, check_projection, check_reach, check_shards
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release, Words
 from dpadmm.admm.perturbations.evaluation import release_error
@@ -125,6 +125,7 @@ class Agent:
             rows = rows.on_lattice()
             check_lattice(rows)
             check_projection(rows)
+            check_kinks(rows)
         if policy is not None:
             terms = {**agreement.describe(), "policy": asdict(policy)}
             self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)
