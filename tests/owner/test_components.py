@@ -101,5 +101,5 @@ def test_the_statistic_goes_with_no_other_recipe(tmp_path: Path) -> None:
 def test_an_owner_solves_no_loss_with_a_kink_exactly(tmp_path: Path, algorithm: str) -> None:
     agent = Agent.open(owners()[0], policy(), tmp_path / "ledger", shelf=Shelf(tmp_path / "shelf"))
     terms = RunSpec(algorithm, loss="quantile:0.3", rounds=1, epsilon=1.0, delta=DELTA, tolerance=1e-6)
-    with pytest.raises(Refused, match="kink|twice differentiable"):
+    with pytest.raises(Refused, match=r"kink|twice differentiable"):
         agent.join("run", Agreement(terms, COUNTS, WIDTH, 0))

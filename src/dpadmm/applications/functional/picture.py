@@ -24,7 +24,8 @@ def draw(model: CurveModel, path: Path, title: str = "") -> None:
     if model.truth is not None:
         axes.plot(t, model.truth(t), color="black", linestyle="--", linewidth=1.0, label="truth")
     axes.axhline(0.0, color="grey", linewidth=0.5)
-    axes.set(xlabel="t", ylabel="beta(t)", title=title or f"{model.basis.text}; {model.guarantee}")
+    axes.set(xlabel="t, over the interval of the curves", ylabel="beta(t)")
+    axes.set_title(title or f"{model.basis.text}\n{model.guarantee}", fontsize="medium")
     axes.legend()
     try:
         figure.savefig(path, dpi=150)
