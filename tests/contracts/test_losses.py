@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.losses import Quantiles, Softmax
+from dpadmm.problems.losses import Quantiles, SmoothedQuantile, Softmax
 from dpadmm.problems.shards import gather
 
 ROUNDING = 1.0 + 1e-12
@@ -348,7 +348,9 @@ def _predict(case: Any, model: NDArray[Any], row: NDArray[Any]) -> Any:
 
 
 def test_the_predicted_target_is_the_one_with_the_smallest_loss(case: Any, rng: np.random.Generator) -> None:
-    """With several levels: one of the predicted targets, between which the loss is linear."""
+    """With several levels: one of the predicted targets, between which the loss is linear. A kink that is rounded away
+    from its level's slope moves it, by less than the rounding is high."""
+    off = 3.0 / 16.0 * case.loss.width if isinstance(case.loss, SmoothedQuantile) else 1e-12
     rows, models = case.rows(rng, 50), case.models(rng, 6)
     predicted = case.loss.predictions(rows, models).reshape(6, 50, -1)
 
@@ -358,5 +360,5 @@ def test_the_predicted_target_is_the_one_with_the_smallest_loss(case: Any, rng: 
     for at, model in enumerate(models):
         losses = [values(np.full(50, target), model) for target in case.every_target()]
         own = np.min([values(truth, model) for truth in predicted[at].T], axis=0)
-        assert (own <= np.min(losses, axis=0) + 1e-12).all()
+        assert (own <= np.min(losses, axis=0) + off).all()
         assert (own < np.max(losses, axis=0) - 1e-3).any()
