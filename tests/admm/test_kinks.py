@@ -126,18 +126,17 @@ def solved(sub, tolerance=TOLERANCE, start=0.0):
 @every_penalty
 @every_loss
 def test_the_answer_is_the_minimiser_of_the_quadratic_programme(loss, penalty, posed, terms):
-    for seed in range(2):
-        sub = posed(loss, penalty, seed)
-        Exact(TOLERANCE).check(terms(sub.problem, sub.shards))
-        answer, memory = solved(sub)
-        off = np.linalg.norm(answer - minimisers(sub), axis=1)
-        assert (off <= TOLERANCE / (sub.kappa[:, 0] + sub.problem.strong_convexity) + 1e-12).all()
-        np.testing.assert_array_equal(memory.point, answer)
-        assert not memory.private
+    sub = posed(loss, penalty)
+    Exact(TOLERANCE).check(terms(sub.problem, sub.shards))
+    answer, memory = solved(sub)
+    off = np.linalg.norm(answer - minimisers(sub), axis=1)
+    assert (off <= TOLERANCE / (sub.kappa[:, 0] + sub.problem.strong_convexity) + 1e-12).all()
+    np.testing.assert_array_equal(memory.point, answer)
+    assert not memory.private
 
 
 def test_the_finest_tolerance_there_is_is_kept(posed):
-    sub = posed(Quantile(0.3))
+    sub = posed(Quantile(0.3)).take([2, 3])  # see below for those with few records
     off = np.linalg.norm(solved(sub, kinks.SHARPEST)[0] - minimisers(sub), axis=1)
     assert (off <= kinks.SHARPEST / sub.kappa[:, 0] + 1e-12).all()
 
@@ -172,8 +171,7 @@ def test_what_is_claimed_of_a_point_is_true_of_it(loss, penalty, posed):
     assert (kinks._distance(sub.rounded(1e-4), best + 1.0) >= stiff).all()
 
 
-@every_loss
-@pytest.mark.parametrize("penalty", ["l2", "l1"])
+@pytest.mark.parametrize(("loss", "penalty"), [(Quantile(0.1), "l1"), (Quantiles((0.2, 0.7)), "l2")], ids=str)
 def test_a_batch_of_n_is_n_batches_of_one_bit_for_bit(loss, penalty, posed):
     sub = posed(loss, penalty)
     together, _ = solved(sub)

@@ -10,7 +10,6 @@ import pytest
 
 from dpadmm.cli.listings import LISTINGS
 
-
 WITHOUT_KINKS = "logistic or softmax or squared or smoothed-hinge or smoothed-quantile"
 
 

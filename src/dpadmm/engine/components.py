@@ -23,6 +23,7 @@ from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.randomness import Seeded, derived
 from dpadmm.problems.components import Components, Rule, components
+from dpadmm.problems.losses import STATISTICS
 from dpadmm.problems.losses.second_moment import unpack
 from dpadmm.problems.shards import FloatArray, Shards
 from dpadmm.spec import RunSpec
@@ -47,6 +48,8 @@ class Stage:
         assert run.components is not None
         rule, columns = Rule.parse(run.components), width - run.intercept
         rule.check(columns)
+        if whole.setting.problem.loss.name in STATISTICS:
+            raise InputError(f"algorithm {run.algorithm!r} finds second moments itself; leave components out.")
         if not 0.0 < run.components_share < 1.0:
             raise InputError(f"components_share {run.components_share:g}: must lie between 0 and 1, such as 0.1.")
         if run.evaluation_epsilon is not None:

@@ -96,7 +96,7 @@ def run_prepared(
             state, history = start(cohort), History()
         with closing(engine.hire(cohort, state)) as workforce:
             rotation = None if part.components is None else part.components.rotation
-            slope_error = SlopeError.of(part.dataset, rotation)
+            slope_error = SlopeError.of(part.dataset, part.plan.setting.problem.loss.outputs(0), rotation)
             observer = Observer(cohort, part.test, part.delta, workforce, slope_error)
             for reached in rounds(cohort, state, workforce):
                 state = reached

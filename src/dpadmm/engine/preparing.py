@@ -198,7 +198,8 @@ def with_choices(prepared: Prepared) -> Prepared:
     counts, width = prepared.plan.setting.counts, prepared.shards.width
     run, choices = choose(prepared.experiment.run, counts, width, classes)
     experiment = replace(prepared.experiment, run=run)
-    return replace(prepared, experiment=experiment, plan=run.plan(counts, width, classes), choices=choices)
+    chosen = replace(prepared, experiment=experiment, plan=run.plan(counts, width, classes), choices=choices)
+    return chosen if prepared.stage is None else _staged(chosen, classes)
 
 
 def _warnings(plan: Plan, dataset: Described, lost: set[str], experiment: Experiment) -> list[str]:

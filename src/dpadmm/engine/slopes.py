@@ -11,9 +11,8 @@ from dpadmm.problems.shards import FloatArray
 NODES = 256  # of the quadrature: exact to rounding for smooth functions
 
 
-def slopes(models: FloatArray, width: int) -> FloatArray:
+def slopes(models: FloatArray, width: int, levels: int) -> FloatArray:
     """Models (runs, D) as coefficients in the basis, (runs, levels, width); an intercept is left out."""
-    levels = models.shape[1] // width if models.shape[1] % width == 0 else models.shape[1] // (width + 1)
     return models.reshape(len(models), -1, levels)[:, :width].swapaxes(1, 2)
 
 
@@ -24,16 +23,17 @@ class SlopeError:
     functions: FloatArray  # (nodes, width)
     truth: FloatArray  # (nodes,)
     lengths: FloatArray  # (nodes,)
+    levels: int = 1
 
     @classmethod
-    def of(cls, dataset: Described, rotation: FloatArray | None = None) -> SlopeError | None:
+    def of(cls, dataset: Described, levels: int = 1, rotation: FloatArray | None = None) -> SlopeError | None:
         """None where the records are no curves, or nobody knows the truth."""
         if dataset.basis is None or dataset.truth is None:
             return None
         nodes, lengths = gauss_legendre(NODES)
         functions = dataset.basis.values(nodes)
-        return cls(functions if rotation is None else functions @ rotation, dataset.truth(nodes), lengths)
+        return cls(functions if rotation is None else functions @ rotation, dataset.truth(nodes), lengths, levels)
 
     def __call__(self, models: FloatArray) -> FloatArray:
-        apart = slopes(models, self.functions.shape[1]) @ self.functions.T - self.truth
+        apart = slopes(models, self.functions.shape[1], self.levels) @ self.functions.T - self.truth
         return (apart**2 @ self.lengths).mean(axis=1)

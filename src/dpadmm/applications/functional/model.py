@@ -69,7 +69,7 @@ class CurveModel:
         columns = coefficients.reshape(-1, len(loss.levels))
         has_intercept = len(columns) > basis.size
         intercepts = columns[-1] if has_intercept else np.zeros(len(loss.levels))
-        weights = slopes(coefficients[None, :], basis.size)[0]
+        weights = slopes(coefficients[None, :], basis.size, len(loss.levels))[0]
         return cls(basis, loss.levels, weights, intercepts, norm_bound, smoothing, guarantee, truth)
 
     def slope(self, t: FloatArray) -> FloatArray:
