@@ -22,9 +22,6 @@ every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 PAIRS = {f"{level}-{name}": (loss, name) for level, loss in LOSSES.items() for name in PENALTIES}
 del PAIRS["levels-l1"]  # takes seconds, and the levels' problems are apart
 TOLERANCE, ROUNDING = 1e-6, 1e-13
-# The proof needs a slack of tolerance² / c, so a width of that over a record's weight; and there gradients are off by
-# rounding, 1e-16 times the weight over the width, which may be above the tolerance.
-UNPROVED = pytest.mark.xfail(raises=ConvergenceError, reason="where a record weighs much, rounding forbids the proof")
 
 
 def one_level(sub, agent, level, index, levels):
@@ -139,7 +136,6 @@ def test_the_answer_is_the_minimiser_of_the_quadratic_programme(loss, penalty, p
     assert not memory.private
 
 
-@UNPROVED
 def test_the_finest_tolerance_that_is_accepted_is_kept(posed):
     sub = posed(Quantile(0.3))
     off = np.linalg.norm(solved(sub, kinks.SHARPEST)[0] - minimisers(sub), axis=1)
@@ -206,7 +202,6 @@ def test_a_median_of_numbers_is_found_where_several_are_minimal(subproblem):
         assert solved(pulled)[0][0, 0] == pytest.approx(median, abs=1e-3)
 
 
-@UNPROVED
 def test_an_agent_with_a_few_records_is_solved_too(posed):
     """Three records and three levels at the tolerance of f-admm: the width that the proof needs is 1e-11, and there the
     gradient has rounding errors of 1e-6 and more."""
