@@ -62,7 +62,7 @@ class Shards:
     def sparse(self) -> bool:
         return not isinstance(self.features, np.ndarray)
 
-    @property
+    @cached_property
     def precision(self) -> str:
         return str(self.features.dtype)
 

@@ -25,10 +25,14 @@ def gradient(
     """out[c] = weight * sum over the rows of chunk c of derivative(<row, x>) * row."""
     if starts.size == 0:  # a mini-batch in which nobody was drawn
         return
-    order = np.lexsort((stops, starts))
-    new = (np.diff(starts[order]) != 0) | (np.diff(stops[order]) != 0)
-    first = np.concatenate([[0], np.flatnonzero(new) + 1, [order.size]])
-    ranges = order[first[:-1]]
+    if (starts[1:] > starts[:-1]).all():  # one run: every chunk has records of its own
+        first = np.arange(starts.size + 1)
+        order = ranges = first[:-1]
+    else:
+        order = np.lexsort((stops, starts))
+        new = (np.diff(starts[order]) != 0) | (np.diff(stops[order]) != 0)
+        first = np.concatenate([[0], np.flatnonzero(new) + 1, [order.size]])
+        ranges = order[first[:-1]]
     _gradient(loss, features, targets, starts[ranges], stops[ranges], first, order, agents, weights, x, out)
 
 
