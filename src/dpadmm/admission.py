@@ -59,6 +59,13 @@ def check_shards(agreement: Agreement, plan: Plan, shards: Shards) -> None:
         raise Refused("the records were clipped to a larger norm than the terms say.")
 
 
+def check_real(plan: Plan) -> None:
+    """Raises an `InputError` where a simulation may go on and real releases may not."""
+    check_lattice(plan)
+    check_projection(plan)
+    check_kinks(plan)
+
+
 def check_lattice(plan: Plan) -> None:
     """Raises an `InputError` at joining, not in round one, where noise is too large to be rounded to its lattice."""
     one, dimension = np.ones(plan.setting.agents), plan.setting.dimension

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.admission import check_kinks, check_lattice, check_policy, check_projection, check_reach, check_shards
+from dpadmm.admission import check_policy, check_reach, check_real, check_shards
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release, Words
 from dpadmm.admm.perturbations.evaluation import release_error
@@ -123,9 +123,7 @@ class Agent:
         check_shards(agreement, rows, self.shards)
         if not self.randomness.simulated:
             rows = rows.on_lattice()
-            check_lattice(rows)
-            check_projection(rows)
-            check_kinks(rows)
+            check_real(rows)
         if policy is not None:
             terms = {**agreement.describe(), "policy": asdict(policy)}
             self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)
