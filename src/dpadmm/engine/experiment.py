@@ -31,7 +31,6 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import Seeded
-from dpadmm.problems.losses import Quantile, Quantiles
 from dpadmm.problems.shards import FloatArray
 from dpadmm.spec import Experiment
 
@@ -159,7 +158,7 @@ def _result(prepared: Prepared, last: Prepared, parts: list[tuple[State, History
 def _coverage(prepared: Prepared, models: FloatArray) -> tuple[float, ...]:
     """The share of held-out records below each level's prediction, which should be that level; the mean of all runs."""
     loss, test = prepared.plan.setting.problem.loss, prepared.test
-    if not isinstance(loss, Quantile | Quantiles) or test is None:
+    if not loss.levels or test is None:
         return ()
     predicted = loss.predictions(test.features, models).reshape(len(models), len(test.targets), -1)
     return tuple(np.mean(test.targets[:, None] <= predicted, axis=(0, 1)).tolist())

@@ -90,7 +90,7 @@ class Model:
     @property
     def levels(self) -> tuple[float, ...]:
         """Of a quantile regression."""
-        return tuple(getattr(build("loss", LOSSES, self.description["loss"]), "levels", ()))
+        return build("loss", LOSSES, self.description["loss"]).levels
 
     def predict(self, path: Path) -> tuple[list[Any], NDArray[np.float64]]:
         """What the model says of each record of a file: labels (or values), and the raw scores."""

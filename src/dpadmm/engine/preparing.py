@@ -78,7 +78,7 @@ def prepare(experiment: Experiment) -> Prepared:
     run, data, seed = experiment.run, experiment.data, experiment.simulation.seed
     recipe, problem = run.recipe(), run.problem()  # a wrong name must not wait for a large file
     run.request()
-    levels: tuple[float, ...] = getattr(problem.loss, "levels", ())
+    levels = problem.loss.levels
     dataset = load_data(data, seed, levels[0] if len(levels) == 1 else None)
     classes = len(dataset.classes or ())
     if (problem.loss.task == "regression") != (dataset.classes is None):

@@ -75,7 +75,7 @@ class Result:
             "algorithm": run.algorithm,
             "data": self.experiment.data.source,
             "loss": run.loss_text,
-            "tau": list(getattr(setting.problem.loss, "levels", ())),
+            "tau": list(setting.problem.loss.levels),
             "penalty": run.penalty,
             "strength": run.strength,
             "set": run.set,

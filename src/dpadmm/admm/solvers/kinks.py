@@ -96,7 +96,7 @@ def _bound(length: FloatArray, slack: FloatArray, stiff: FloatArray) -> FloatArr
 def on_the_kink(sharp: Subproblem, x: FloatArray, width: float) -> tuple[FloatArray, FloatArray]:
     """The minimisers if the records within a width of the kink, and the coefficients within it of zero, lie there
     exactly, for losses that are sums of check losses; and c d of each. Agent by agent: few come here."""
-    levels = sharp.problem.loss.levels  # type: ignore[attr-defined]
+    levels = sharp.problem.loss.levels
     found, length, slack = np.empty_like(x), np.zeros(len(x)), np.zeros(len(x))
     for agent in range(len(x)):
         for index, level in enumerate(levels):

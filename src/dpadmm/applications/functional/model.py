@@ -13,7 +13,7 @@ from dpadmm.engine.folder import Model
 from dpadmm.engine.result import Result
 from dpadmm.engine.slopes import slopes
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import LOSSES, Quantile, Quantiles
+from dpadmm.problems.losses import LOSSES
 from dpadmm.problems.naming import build
 from dpadmm.problems.rows import Rules
 from dpadmm.problems.shards import FloatArray
@@ -64,7 +64,7 @@ class CurveModel:
         truth: Callable[[FloatArray], FloatArray] | None,
     ) -> CurveModel:
         loss = build("loss", LOSSES, loss_text)
-        if not isinstance(loss, Quantile | Quantiles):
+        if not loss.levels:
             raise InputError(f"a coefficient function of loss {loss.name!r}: only quantile regressions have one here.")
         columns = coefficients.reshape(-1, len(loss.levels))
         has_intercept = len(columns) > basis.size

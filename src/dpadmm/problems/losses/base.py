@@ -24,6 +24,7 @@ class Loss(ABC):
     task: ClassVar[str]  # "binary", "multiclass" or "regression"
     twice_differentiable: ClassVar[bool] = True
     convex: ClassVar[bool] = True
+    levels: tuple[float, ...] = ()  # of a quantile regression
 
     def outputs(self, classes: int) -> int:
         """Columns of the model matrix."""

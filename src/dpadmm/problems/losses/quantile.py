@@ -90,7 +90,7 @@ class Quantile(MarginLoss):
         check_level(self.name, self.level)
 
     @property
-    def levels(self) -> tuple[float, ...]:
+    def levels(self) -> tuple[float, ...]:  # type: ignore[override]
         return (self.level,)
 
     @property
