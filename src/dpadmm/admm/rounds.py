@@ -69,6 +69,13 @@ def absorb(plan: Plan, state: AgentState, common: FloatArray, round: int, missed
     return replace(state, dual=consensus.dual(plan.setting, plan.dual_rho(moving), state.dual, state.released, common))
 
 
+def subproblem(plan: Plan, state: AgentState, shards: Shards, common: FloatArray, round: int) -> Subproblem:
+    """What is to be solved in a round; all of it but the records is public."""
+    setting = plan.local
+    terms = plan.algorithm.consensus.terms(setting, plan.rho(round), state.dual, state.released, common)
+    return Subproblem(setting.problem, shards, setting.weights, *terms)
+
+
 def answer(
     plan: Plan, state: AgentState, shards: Shards, common: FloatArray, round: int, words: Words
 ) -> tuple[Release, AgentState]:
@@ -76,23 +83,22 @@ def answer(
 
     `state` has absorbed the previous round; `common` is what was broadcast then, one row per agent.
     """
-    setting, consensus, rho = plan.local, plan.algorithm.consensus, plan.rho(round)
+    setting, consensus = plan.local, plan.algorithm.consensus
     phase = plan.algorithm.phases[plan.algorithm.phase(round)]
-    tilt, kappa, centre = consensus.terms(setting, rho, state.dual, state.released, common)
-    subproblem = Subproblem(setting.problem, shards, setting.weights, tilt, kappa, centre)
+    given = subproblem(plan, state, shards, common, round)
     eta = plan.eta(round)[:, None]
     memory = state.memory
     if not phase.solver.reads_records:
         assert state.slope is not None
         memory = replace(memory, trail=Trail(state.released, state.slope))
-    task = Task(setting, plan.noise_in(round), phase.solver, subproblem, memory, eta, words)
+    task = Task(setting, plan.noise_in(round), phase.solver, given, memory, eta, words)
     release, memory = phase.perturbation.release(task)
     dual, slope = state.dual, None
     if consensus.server_first and phase.moves_dual:
         dual = consensus.dual(setting, plan.dual_rho(round), dual, release.value, common)
     if plan.algorithm.recycles(round + 1):
         # Of the release, not of the minimiser behind it: that one differs by the solver's residual, which is private.
-        slope = -(tilt + kappa * (release.value - centre))
+        slope = -(given.tilt + given.kappa * (release.value - given.centre))
     return release, AgentState(release.value, dual, replace(memory, trail=None), slope)
 
 
