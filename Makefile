@@ -10,7 +10,7 @@ demo: .venv/installed
 	$(BIN)/dpadmm demo
 
 test: .venv/installed-dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n logical --dist loadfile
 
 # The long versions: 300 kills, 200 races, 10,000 malformed requests.
 torture: .venv/installed-dev

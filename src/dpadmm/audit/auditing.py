@@ -1,0 +1,170 @@
+"""The audit: is what a recipe claims refuted by what an attacker can tell?
+
+It can refute a claim, with a stated confidence; it can never prove one. The claim's proof is its lemma.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from dpadmm.admm.algorithm import Algorithm, Plan
+from dpadmm.admm.noise import PaperNoise, Request, TotalBudget
+from dpadmm.audit.attacks import distinguish
+from dpadmm.audit.bounds import BOUNDS, EXACT, GAUSSIAN, METHODS, ONE_RUN
+from dpadmm.audit.measured import Measured
+from dpadmm.audit.one_run import Crowd, crowd, guess
+from dpadmm.audit.scene import Scene, Stage, scene
+from dpadmm.audit.transcripts import Progress, SideBySide, Source
+from dpadmm.errors import InputError, unknown
+from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.claims import Claim
+from dpadmm.privacy.events import GaussianDpEvent, Tally, flatten
+
+CONFIDENCE = 0.95
+TRANSCRIPTS = 10_000
+CANARIES = 1_000
+FEWEST = 200
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was claimed, and what was measured."""
+
+    algorithm: str
+    loss: str
+    relation: str
+    rounds: int
+    claimed: float  # epsilon; infinite where no privacy is claimed
+    claim: str  # whose it is: the account's, a paper's, or that of whoever asked
+    accounted: float  # what the account says, whatever is claimed
+    delta: float
+    confidence: float
+    method: str
+    measured: Measured
+    seed: int
+
+    @property
+    def lower_bound(self) -> float:
+        """On epsilon, at the confidence."""
+        return self.measured.lower_bound
+
+    @property
+    def ratio(self) -> float:
+        """Measured over claimed."""
+        return self.lower_bound / self.claimed if self.claimed > 0.0 else math.inf * self.lower_bound
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.lower_bound > self.claimed
+
+    def summary(self) -> dict[str, Any]:
+        """As JSON; infinities become null."""
+        told = {**vars(self), **vars(self.measured), "ratio": self.ratio, "violated": self.violated, "simulated": True}
+        del told["measured"]
+        return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in told.items()}
+
+    def __str__(self) -> str:
+        verdict = "refuted" if self.violated else "not refuted"
+        return (
+            f"{self.algorithm}: epsilon {self.claimed:.4g} at delta {self.delta:g} is {verdict}; at least "
+            f"{self.lower_bound:.4g} leaks, with {self.confidence:.0%} confidence ({self.method})"
+        )
+
+
+def audit(
+    algorithm: Algorithm | str,
+    epsilon: float,
+    delta: float = 0.0,
+    *,
+    stage: Stage | None = None,
+    request: Request | None = None,
+    paper_noise: bool = False,
+    claimed: float | None = None,
+    method: str | None = None,
+    transcripts: int = TRANSCRIPTS,
+    canaries: int = CANARIES,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+    source: Source = SideBySide,
+    progress: Progress | None = None,
+) -> Audit:
+    """Attacks a recipe with this total budget; with `paper_noise` it is the budget of every step, as papers have it,
+    and what is attacked is the total that the paper claims.
+
+    `request` asks for other noise, `claimed` puts another claim in place of the account's, and a `method` of 'gdp'
+    takes it for a claim of Gaussian releases.
+    """
+    recipe = _recipe(algorithm)
+    if not 0.0 <= delta < 1.0:
+        raise InputError(f"delta {delta:g}: must lie between 0 and 1, such as 1e-5.")
+    if not 0.0 < confidence < 1.0:
+        raise InputError(f"confidence {confidence:g}: must lie between 0 and 1, such as 0.95.")
+    if transcripts < FEWEST:
+        raise InputError(f"{transcripts} transcripts: at least {FEWEST} are needed to say anything.")
+    budget = Budget(epsilon, delta)
+    if request is None:
+        request = PaperNoise(budget) if paper_noise or recipe.as_printed else TotalBudget((budget,))
+    stage = stage or Stage()
+    run: Crowd | Scene
+    if method == ONE_RUN:
+        run = crowd(recipe, request, stage, canaries)
+        measured = guess(run, confidence, delta, seed)
+    else:
+        run = scene(recipe, request, stage)
+        method = method or usual_method(run.plan.accounts().tally(0))
+        if method not in BOUNDS:
+            raise unknown("method", method, METHODS)
+        measured = distinguish(run, BOUNDS[method], transcripts, confidence, delta, seed, source, progress)
+    plan = run.plan
+    accounted = plan.accounts().guarantee(0, delta).epsilon
+    whose = "asked"
+    if claimed is None:
+        claimed, whose = (_printed(plan, budget), "paper") if paper_noise else (accounted, "account")
+    return Audit(
+        algorithm=recipe.name,
+        loss=plan.setting.problem.loss.name,
+        relation=str(plan.setting.relation),
+        rounds=plan.setting.rounds,
+        claimed=claimed,
+        claim=whose,
+        accounted=accounted,
+        delta=delta,
+        confidence=confidence,
+        method=method,
+        measured=measured,
+        seed=seed,
+    )
+
+
+def usual_method(tally: Tally) -> str:
+    """The strongest that is sound for these events."""
+    flat = flatten(tally)
+    return GAUSSIAN if flat and all(isinstance(event, GaussianDpEvent) for event in flat) else EXACT
+
+
+def _recipe(algorithm: Algorithm | str) -> Algorithm:
+    if isinstance(algorithm, str):
+        if algorithm not in ALGORITHMS:
+            raise unknown("algorithm", algorithm, ALGORITHMS)
+        algorithm = ALGORITHMS[algorithm]
+    if not algorithm.private:
+        raise InputError(f"algorithm {algorithm.name!r} claims no privacy, so there is nothing to audit.")
+    return algorithm
+
+
+def _printed(plan: Plan, budget: Budget) -> float:
+    """The total that the recipe's paper claims for noise of this budget a step."""
+    if plan.algorithm.as_printed:
+        return budget.epsilon
+    steps = sum(
+        phase.solver.steps * plan.algorithm.times(place, plan.setting.rounds)
+        for place, phase in enumerate(plan.algorithm.phases)
+        if phase.solver.reads_records
+    )
+    if usual_method(plan.accounts().tally(0)) == GAUSSIAN:
+        return Claim(plan.algorithm.name, budget.epsilon, budget.delta, steps).total
+    return steps * budget.epsilon

@@ -1,0 +1,97 @@
+"""How much likelier a message is under one of two data sets: the strongest evidence there is (Neyman & Pearson).
+
+Everything but the victim's records is known to the attacker: what was broadcast, all releases before, the plan. Given
+those, a release is what the recipe would answer without noise, plus noise of a known density. So the evidence of a
+round is the difference of two log-densities, and that of a transcript their sum.
+
+* noise on a gradient or an answer, one step a round: exact, for Gaussian, Laplace and gamma-norm noise alike;
+* noise in an objective: exact, by the change of variables from the noise to the minimiser (its whisper of output noise
+  is left out);
+* several steps a round, and mini-batches: what a round answers on average stands for what it answers; a good statistic,
+  if not the best;
+* rounds that read no records: a release that is not exactly what the others imply betrays that it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from dpadmm.admm.algorithm import Phase
+from dpadmm.admm.perturbations import Objective, Output, Unperturbed
+from dpadmm.admm.rounds import answer, subproblem
+from dpadmm.admm.solvers import GradientSteps, Solver
+from dpadmm.admm.subproblem import Subproblem
+from dpadmm.audit.messages import Message
+from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Laplace, Mechanism
+from dpadmm.privacy.randomness import WordArray
+from dpadmm.problems.shards import FloatArray, Shards
+
+LOG_DENSITY: dict[str, Callable[[FloatArray], FloatArray]] = {
+    Gaussian.name: lambda noise: -0.5 * (noise * noise).sum(axis=1),
+    Laplace.name: lambda noise: -np.abs(noise).sum(axis=1),
+    GammaNorm.name: lambda noise: -np.sqrt((noise * noise).sum(axis=1)),
+}
+"""Of noise in units of its scale, up to a constant; (rows,)."""
+
+
+def evidence(message: Message, sides: tuple[Shards, Shards]) -> FloatArray:
+    """ln p(release | second) - ln p(release | first), for each transcript (row)."""
+    if not message.phase.solver.reads_records:
+        return (message.release - silent(message, sides[0])).sum(axis=1)
+    if isinstance(message.phase.perturbation, Objective):
+        one, other = (_tilt_density(message, shards) for shards in sides)
+        return other - one
+    density, scale = LOG_DENSITY[_mechanism(message).name], noise_scale(message, sides[0])
+    one, other = (density((message.release - silent(message, shards)) / scale) for shards in sides)
+    return other - one
+
+
+def silent(message: Message, shards: Shards) -> FloatArray:
+    """What would have been answered without noise, by whole gradients."""
+    plan = message.plan
+    quiet = tuple(replace(phase, solver=_whole(phase), perturbation=Unperturbed()) for phase in plan.algorithm.phases)
+    twin = replace(plan, algorithm=replace(plan.algorithm, phases=quiet))
+    return answer(twin, message.before, shards, message.common, message.round, _no_words)[0].value
+
+
+def noise_scale(message: Message, shards: Shards) -> FloatArray:
+    """Of the noise on a release, if that is one step; (rows, 1)."""
+    setting, phase, mechanism = message.plan.local, message.phase, _mechanism(message)
+    kappa, eta = _subproblem(message, shards).kappa[:, 0], message.plan.eta(message.round)
+    if isinstance(phase.perturbation, Output):
+        moved = phase.perturbation.sensitivity(setting, phase.solver, kappa, eta, mechanism.norm)
+    else:
+        moved = phase.solver.gain(setting, kappa, eta) * setting.gradient_sensitivity(mechanism.norm)
+    return (mechanism.noise_multiplier * moved)[:, None]
+
+
+def _tilt_density(message: Message, shards: Shards) -> FloatArray:
+    """ln p(release) where it is the minimiser of a tilted objective: ln p(tilt) + ln |d tilt / d release|."""
+    curvature, mechanism = message.plan.noise_in(message.round).curvature, _mechanism(message)
+    assert curvature is not None
+    given = _subproblem(message, shards).stiffened(curvature)
+    scale = (mechanism.noise_multiplier * message.plan.local.gradient_sensitivity())[:, None]
+    tilt = -given.gradient(message.release)
+    return LOG_DENSITY[mechanism.name](tilt / scale) + np.linalg.slogdet(given.hessian(message.release))[1]
+
+
+def _subproblem(message: Message, shards: Shards) -> Subproblem:
+    return subproblem(message.plan, message.before, shards, message.common, message.round)
+
+
+def _mechanism(message: Message) -> Mechanism:
+    return message.plan.noise_in(message.round).mechanism
+
+
+def _whole(phase: Phase) -> Solver:
+    solver = phase.solver
+    if isinstance(solver, GradientSteps) and solver.sampled:
+        return GradientSteps(updates=solver.updates, average=solver.average)
+    return solver
+
+
+def _no_words(purpose: str, count: int) -> WordArray:
+    raise RuntimeError(f"nothing is drawn without noise, and yet there was a draw for {purpose!r}")

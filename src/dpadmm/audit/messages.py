@@ -1,0 +1,69 @@
+"""What an attacker sees of a run: the victim's release of every round, and what it was an answer to.
+
+All of it is public: broadcasts, releases, and duals, which are made of those. What a solver remembers for itself is not
+in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpadmm.admm.algorithm import Phase, Plan
+from dpadmm.admm.rounds import AgentState, absorb
+from dpadmm.engine.loop import Cohort, State, rounds
+from dpadmm.privacy.randomness import IntArray
+from dpadmm.problems.shards import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """One round of some victims, a row each; `before` has taken in what was broadcast."""
+
+    plan: Plan
+    round: int
+    before: AgentState
+    common: FloatArray
+    release: FloatArray
+
+    @property
+    def phase(self) -> Phase:
+        return self.plan.algorithm.phases[self.plan.algorithm.phase(self.round)]
+
+    def repeated(self, count: int) -> Message:
+        """One victim's message, to be read `count` times."""
+        rows = np.zeros(count, dtype=np.int64)
+        before = self.phase.solver.start(self.before.released[rows])
+        return replace(
+            self,
+            plan=self.plan.take(rows),
+            before=AgentState(self.before.released[rows], self.before.dual[rows], before),
+            common=self.common[rows],
+            release=self.release[rows],
+        )
+
+
+def messages(cohort: Cohort, state: State, victims: IntArray) -> Iterator[Message]:
+    """The messages of these rows of a cohort, round by round, while it runs."""
+    plan = cohort.rows.take(victims)
+    for after in rounds(cohort, state):
+        phase = plan.algorithm.phases[plan.algorithm.phase(after.round)]
+        common = _heard(cohort, state)[victims]
+        released, slope = state.agents.released[victims], state.agents.slope
+        known = AgentState(
+            released,
+            state.agents.dual[victims],
+            phase.solver.start(released),
+            None if slope is None else slope[victims],
+        )
+        before = absorb(plan, known, common, state.round)
+        yield Message(plan, after.round, before, common, after.agents.released[victims])
+        state = after
+
+
+def _heard(cohort: Cohort, state: State) -> FloatArray:
+    """What every agent heard last, a row each; on a graph that is so already."""
+    common = state.server.common
+    return common if len(common) == len(cohort.agents) else cohort.to_rows(common)

@@ -1,0 +1,121 @@
+"""A run made to be attacked: few agents, two neighbouring data sets, and public numbers that hide nothing.
+
+Every public number is the attacker's choice, because a guarantee holds for all of them. The victim is agent 0. All
+records but its canary are blank; a large penalty keeps iterates near zero, where the worst losses are linear and attain
+their gradient bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpadmm.admm import graphs
+from dpadmm.admm.algorithm import Algorithm, Plan
+from dpadmm.admm.noise import Request
+from dpadmm.admm.setting import Setting
+from dpadmm.audit.neighbours import CLASSES, Record, blank, sheet, worst_pair
+from dpadmm.errors import InputError
+from dpadmm.privacy.mechanisms import MECHANISMS
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.losses import LOSSES, STATISTICS
+from dpadmm.problems.losses.base import Loss
+from dpadmm.problems.naming import build
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.shards import FloatArray, Shards
+
+ROUNDS = 4
+RECORDS = 10
+RHO = 100.0
+WORST = ("quantile", "smoothed-hinge")  # they attain their bounds at zero, and stay there
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The attacker's public choices. None: the worst that the recipe accepts."""
+
+    loss: str | None = None
+    relation: str | None = None
+    rounds: int | None = None
+    records: int = RECORDS
+    agents: int = 2
+    rho: float = RHO
+    width: int = 2
+    norm_bound: float = 1.0
+    broadcast: tuple[float, ...] | None = None  # what a server that cheats sends before round one
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A plan, and records for it: all agents' as they are, then all agents' with the canary replaced."""
+
+    plan: Plan
+    shards: Shards  # of twice as many agents as the plan has
+    broadcast: FloatArray | None = None
+
+    @property
+    def agents(self) -> int:
+        return self.plan.setting.agents
+
+    def victims(self, rows: int, side: int) -> Shards:
+        """The victim's records in one of the two data sets, as often as there are transcripts."""
+        return self.shards.take(np.full(rows, side * self.agents))
+
+
+def scene(recipe: Algorithm, request: Request, stage: Stage) -> Scene:
+    """The run to be attacked, with the noise asked for."""
+    setting = chosen(recipe, stage)
+    loss, width, bound = setting.problem.loss, stage.width, stage.norm_bound
+    canary, instead = worst_pair(loss, setting.relation, noise_norm(recipe), width, bound)
+    spare: list[Record] = [blank(canary, width)] * stage.records
+    others = [spare] * (stage.agents - 1)
+    shards = sheet(loss, [[canary, *spare[1:]], *others, [instead, *spare[1:]], *others], bound)
+    broadcast = None if stage.broadcast is None else np.array(stage.broadcast)
+    return Scene(recipe.plan(setting, request), shards, broadcast)
+
+
+def noise_norm(recipe: Algorithm) -> int:
+    """The norm in which the noise of its first phase covers a change."""
+    return MECHANISMS[getattr(recipe.phases[0].perturbation, "mechanism", "gaussian")].norm
+
+
+def chosen(recipe: Algorithm, stage: Stage) -> Setting:
+    """The terms of the worst case that a recipe accepts; the recipe's own refusal if it accepts none."""
+    refusal: InputError | None = None
+    for loss, relation in _candidates(recipe, stage):
+        try:
+            setting = _setting(recipe, loss, relation, stage)
+            recipe.check(setting)
+            return setting
+        except InputError as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
+
+
+def _candidates(recipe: Algorithm, stage: Stage) -> Iterator[tuple[Loss, Relation]]:
+    names: tuple[str, ...] = (*WORST, *(name for name in LOSSES if name not in WORST))
+    if recipe.base_loss in STATISTICS:
+        names = (recipe.base_loss,)
+    for name in names if stage.loss is None else (stage.loss,):
+        loss = build("loss", LOSSES | STATISTICS, name)
+        for relation in Relation if stage.relation is None else (Relation.parse(stage.relation),):
+            yield loss, relation
+
+
+def _setting(recipe: Algorithm, loss: Loss, relation: Relation, stage: Stage) -> Setting:
+    counts = np.full(stage.agents, stage.records)
+    return Setting(
+        problem=Problem(loss, records=int(counts.sum()) if recipe.weighting == "records" else None),
+        counts=counts,
+        dimension=loss.dimension(stage.width, CLASSES[loss.task]),
+        norm_bound=stage.norm_bound,
+        relation=relation,
+        rounds=stage.rounds or (1 if loss.name in STATISTICS else ROUNDS),
+        rho=stage.rho,
+        radius=1.0,
+        width=stage.width,
+        graph=graphs.parse(f"complete:{stage.agents}") if recipe.consensus.decentralised else None,
+    )

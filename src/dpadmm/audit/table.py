@@ -1,0 +1,60 @@
+"""All private recipes, attacked one after another, as a table; and how it gets into a document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpadmm.audit.auditing import Audit, audit
+from dpadmm.errors import InputError
+from dpadmm.papers import ALGORITHMS
+
+BEGIN, END = "<!-- audit: begin -->", "<!-- audit: end -->"
+HEADER = (
+    "| algorithm | loss | relation | claimed epsilon | audited lower bound | ratio | method |",
+    "|---|---|---|---|---|---|---|",
+)
+
+
+def audits(
+    epsilons: Sequence[float], delta: float, *, announce: Callable[[str], None] = lambda name: None, **more: Any
+) -> Iterator[Audit]:
+    """Every private recipe at every budget."""
+    for name, recipe in ALGORITHMS.items():
+        for epsilon in epsilons if recipe.private else ():
+            announce(f"{name}, epsilon {epsilon:g}")
+            yield audit(name, epsilon, delta, **more)
+
+
+def markdown(found: Sequence[Audit]) -> str:
+    """One line per audit, and one that says how they were made."""
+    lines = [
+        f"| `{a.algorithm}` | {a.loss} | {a.relation} | {a.claimed:.4g} | {a.lower_bound:.3g} | "
+        f"{a.ratio:.2f}{' **refuted**' if a.violated else ''} | {a.method} |"
+        for a in found
+    ]
+    first = found[0]
+    made = (
+        f"Delta {first.delta:g}; {first.measured.transcripts:,} transcripts of each data set and "
+        f"{first.measured.training:,} more to fix the attack on, confidence {first.confidence:.0%}, seed {first.seed}."
+    )
+    return "\n".join((made, "", *HEADER, *lines))
+
+
+def write(path: Path, found: Sequence[Audit]) -> None:
+    """Puts the table between the two marks of a document, in place of what was there."""
+    text = read(path)
+    path.write_text(re.sub(f"(?s){BEGIN}.*{END}", lambda _: f"{BEGIN}\n{markdown(found)}\n{END}", text))
+
+
+def read(path: Path) -> str:
+    """A document with the two marks; an `InputError` for anything else."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{str(path)!r} cannot be read: {error}.") from None
+    if not 0 <= text.find(BEGIN) < text.find(END):
+        raise InputError(f"{str(path)!r} has no place for the table: it needs the lines {BEGIN} and {END}.")
+    return text

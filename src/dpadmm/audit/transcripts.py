@@ -1,0 +1,84 @@
+"""Thousands of transcripts, simulated as one batch through the agents' own code.
+
+A transcript is what an attacker sees of a run: all releases of the victim and all broadcasts. What is kept of it is the
+evidence of every round (`likelihood`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from dpadmm.audit.likelihood import evidence
+from dpadmm.audit.messages import messages
+from dpadmm.audit.scene import Scene
+from dpadmm.engine.loop import Cohort, State, start
+from dpadmm.privacy.randomness import IntArray, Randomness, Seeded, WordArray, derived
+from dpadmm.problems.shards import FloatArray
+
+TOGETHER = 20_000  # transcripts of one batch
+
+Source = Callable[[int, int], Randomness]
+"""Where noise comes from, by a seed and the number of agents in a run."""
+
+Progress = Callable[[int, int], None]
+"""Told how many transcripts of how many are done."""
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Seeded words for very many runs: their agents lie side by side in one stream, so that one call serves all."""
+
+    seed: int
+    agents: int
+    simulated: ClassVar[bool] = True
+
+    def words(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
+        return Seeded(self.seed).words(np.zeros_like(runs), runs * self.agents + agents, round, purpose, count)
+
+
+def transcripts(
+    scene: Scene, each: int, seed: int, source: Source = SideBySide, progress: Progress | None = None
+) -> FloatArray:
+    """The evidence of every round, (2, each, rounds): of transcripts of the first data set, then of the second."""
+    parts, done = [], 0
+    while done < each:
+        count = min(TOGETHER // 2, each - done)
+        parts.append(_batch(scene, count, source(derived(seed, f"transcripts from {done}"), scene.agents)))
+        done += count
+        if progress is not None:
+            progress(2 * done, 2 * each)
+    return np.concatenate(parts, axis=1)
+
+
+def _batch(scene: Scene, each: int, randomness: Randomness) -> FloatArray:
+    cohort = _cohort(scene, each, randomness)
+    victims = np.arange(0, 2 * each * scene.agents, scene.agents)
+    sides = scene.victims(2 * each, 0), scene.victims(2 * each, 1)
+    found = [evidence(message, sides) for message in messages(cohort, _opened(scene, cohort), victims)]
+    return np.stack(found, axis=1).reshape(2, each, -1)
+
+
+def _cohort(scene: Scene, each: int, randomness: Randomness) -> Cohort:
+    """`each` runs over the first data set, then as many over the second."""
+    agents = np.tile(np.arange(scene.agents), 2 * each)
+    side = np.repeat([0, scene.agents], each * scene.agents)
+    return Cohort(
+        plan=scene.plan,
+        rows=scene.plan.take(agents),
+        shards=scene.shards.take(agents + side),
+        runs=np.repeat(np.arange(2 * each), scene.agents),
+        agents=agents,
+        randomness=randomness,
+    )
+
+
+def _opened(scene: Scene, cohort: Cohort) -> State:
+    state = start(cohort)
+    if scene.broadcast is None:
+        return state
+    common = np.broadcast_to(scene.broadcast, state.server.common.shape).copy()
+    return replace(state, server=replace(state.server, common=common))

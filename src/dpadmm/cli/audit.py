@@ -1,0 +1,171 @@
+"""`dpadmm audit`: attack a recipe, and set what leaks beside what it claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, table
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.audit.auditing import Audit
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "audit",
+        epilog=examples(
+            "dpadmm audit --algorithm dp-admm --epsilon 2 --delta 1e-5",
+            "dpadmm audit --algorithm obj-g --epsilon 1 --delta 1e-2 --rounds 100 --paper-noise",
+            "dpadmm audit --algorithm dp-admm --loss softmax --epsilon 4 --delta 1e-5 --method one-run",
+            "dpadmm audit --algorithm all --epsilon 1,4 --delta 1e-5 --json",
+        ),
+    )(audit)
+
+
+def audit(
+    algorithm: Annotated[str, typer.Option("--algorithm", help="A private one from 'dpadmm algorithms', or all.")],
+    epsilon: Annotated[str, typer.Option("--epsilon", help="Total budget to attack; several as 1,2,4.")],
+    delta: Annotated[float, typer.Option("--delta", help="The delta of that budget.")] = 0.0,
+    paper_noise: Annotated[
+        bool,
+        typer.Option("--paper-noise", help="The budget is that of each step; attack the total that the paper claims."),
+    ] = False,
+    transcripts: Annotated[
+        int, typer.Option("--transcripts", help="Simulated runs over each of the two data sets.")
+    ] = 20_000,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            "--method",
+            help="gdp, clopper-pearson or one-run; default: the strongest that is sound.",
+            show_default=False,
+        ),
+    ] = None,
+    canaries: Annotated[int, typer.Option("--canaries", help="Records put in by coins, for one-run.")] = 1_000,
+    confidence: Annotated[float, typer.Option("--confidence", help="Of the lower bound.")] = 0.95,
+    loss: Annotated[
+        str | None, typer.Option("--loss", help="Default: the worst for the algorithm.", show_default=False)
+    ] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option("--relation", help="Default: replace, where the algorithm knows it.", show_default=False),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", help="Default: 4.", show_default=False)] = None,
+    updates: Annotated[int | None, typer.Option("--updates", help="Local updates a round.", show_default=False)] = None,
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", help="Noise other than the algorithm's own.", show_default=False)
+    ] = None,
+    records: Annotated[int, typer.Option("--records", help="Of each agent.")] = 10,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of all that is drawn.")] = 0,
+    write: Annotated[
+        Path | None,
+        typer.Option("--write", help="Put the table into this Markdown file, between its marks.", show_default=False),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Leave with exit code 1 if a claim is refuted.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try to refute an algorithm's epsilon by attacking simulated runs of it.
+
+    An attacker who sees all messages tells two neighbouring data sets apart,
+    as well as can be; how often it is right bounds epsilon from below. A bound
+    above the claim refutes it; a bound below proves nothing.
+    """
+    from dpadmm.audit import table as all_of_them
+    from dpadmm.audit.auditing import audit as attack
+    from dpadmm.audit.scene import Stage
+    from dpadmm.spec import RunSpec
+
+    budgets = _numbers(epsilon)
+    if write is not None:
+        all_of_them.read(write)
+    more: dict[str, Any] = {
+        "stage": Stage(loss=loss, relation=relation, rounds=rounds, records=records),
+        "paper_noise": paper_noise,
+        "method": method,
+        "transcripts": transcripts,
+        "canaries": canaries,
+        "confidence": confidence,
+        "seed": seed,
+    }
+    if algorithm == "all":
+        if updates is not None or mechanism is not None:
+            raise InputError("--updates and --mechanism change one algorithm; they do not go with 'all'.")
+        with _bar(as_json) as progress:
+            found = list(all_of_them.audits(budgets, delta, announce=progress.announce, progress=progress.move, **more))
+    else:
+        recipe = RunSpec(algorithm=algorithm, updates=updates, mechanism=mechanism).recipe()
+        with _bar(as_json) as progress:
+            progress.announce(algorithm)
+            found = [attack(recipe, budget, delta, progress=progress.move, **more) for budget in budgets]
+    if write is not None:
+        all_of_them.write(write, found)
+    if as_json:
+        many = algorithm == "all" or len(budgets) > 1
+        print_json({"audits": [each.summary() for each in found]} if many else found[0].summary())
+    else:
+        _show(found)
+    if strict and any(each.violated for each in found):
+        raise typer.Exit(1)
+
+
+def _show(found: list[Audit]) -> None:
+    shown = table(["algorithm", "loss", "relation", "claimed", "at least", "ratio", "method"])
+    for each in found:
+        ratio = f"{each.ratio:.2f}" + (" refuted" if each.violated else "")
+        shown.add_row(
+            each.algorithm, each.loss, each.relation, number(each.claimed, ".4g"), number(each.lower_bound, ".3g"),
+            ratio, each.method,
+        )  # fmt: skip
+    out().print(shown)
+    first = found[0]
+    said = (
+        f"delta {first.delta:g}, confidence {first.confidence:.0%}; "
+        + (
+            f"one run, {first.measured.canaries:,} canaries, {first.measured.statistic}"
+            if first.measured.canaries > 1
+            else f"{first.measured.transcripts:,} transcripts of each data set, by {first.measured.statistic}"
+        )
+        + (f"; the claim is the paper's, the account says {first.accounted:.4g}" if first.claim == "paper" else "")
+    )
+    out().print(said, markup=False, soft_wrap=True)
+
+
+def _numbers(given: str) -> list[float]:
+    try:
+        return [float(part) for part in given.split(",")]
+    except ValueError:
+        raise InputError(f"--epsilon {given}: must be a number, or several as in 1,2,4.") from None
+
+
+class _Bar:
+    """Moves a bar, or nothing."""
+
+    def __init__(self, shown: Progress | None) -> None:
+        self._shown = shown
+        self._task = None if shown is None else shown.add_task("", total=None)
+
+    def announce(self, name: str) -> None:
+        if self._shown is not None and self._task is not None:
+            self._shown.reset(self._task, total=None, description=name)
+
+    def move(self, done: int, total: int) -> None:
+        if self._shown is not None and self._task is not None:
+            self._shown.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def _bar(hidden: bool) -> Iterator[_Bar]:
+    console = err()
+    if hidden or not console.is_terminal:
+        yield _Bar(None)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TimeRemainingColumn(compact=True))
+    with Progress(*columns, console=console, transient=True) as shown:
+        yield _Bar(shown)
