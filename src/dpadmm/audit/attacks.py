@@ -1,45 +1,48 @@
 """From the evidence of every round to a verdict: a statistic and a threshold, both fixed on transcripts of their own.
 
-Two statistics compete. The *likelihood ratio* adds the rounds' evidence up: nothing beats it where the mechanism does
-what it says. The *trained* one fits a normal distribution to the evidence of each side, with whatever means, variances
-and correlations between rounds it finds: it is the one that notices a round without noise, noise that is used twice, or
-noise whose size depends on the records. Which of them is used, and where the line is drawn, is decided by the bounds
-that they give on the training transcripts.
+Two statistics compete. The *likelihood ratio* adds the rounds' log-ratios up: nothing beats it where the mechanism does
+what it says. The *trained* one looks at the noise that the first data set would need, round by round, and fits a normal
+distribution to it on each side, with whatever means, variances and correlations it finds: it is the one that notices a
+round without noise, noise that is used twice, or noise whose size depends on the records. Which of them is used, and
+where the line is drawn, is decided by the bounds that they give on the training transcripts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpadmm.audit.bounds import Bound, Mistakes
+from dpadmm.audit.likelihood import NOISE, RATIO
 from dpadmm.audit.measured import Measured
 from dpadmm.audit.scene import Scene
 from dpadmm.audit.transcripts import Progress, SideBySide, Source, transcripts
 from dpadmm.privacy.randomness import derived
 from dpadmm.problems.shards import FloatArray, IntArray
 
-TRAINING = 0.25  # transcripts to fix an attack on, for each that it is tried on
+TRAINING = 0.5  # transcripts to fix an attack on, for each that it is tried on
 FEWEST = 500
-LINES = 400  # thresholds that are tried
+LINES = 100  # thresholds that are tried
+SURE = 0.999  # confidence that it takes to leave the usual attack
 RIDGE = 1e-10  # of a column's variance, so that a column without any can still be divided by it
 
 Statistic = Callable[[FloatArray], FloatArray]
-"""From evidence (transcripts, rounds) to one number each; larger speaks for the second data set."""
+"""From evidence (transcripts, rounds, kinds) to one number each; larger speaks for the second data set."""
 
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """Says 'the second' where the statistic is above the threshold."""
+    """Says 'the second' where the statistic is above the threshold; its mistakes are to be judged by one bound."""
 
     name: str
     statistic: Statistic
     threshold: float
+    bound: Bound
 
     def mistakes(self, evidence: FloatArray) -> Mistakes:
-        """On (2, transcripts, rounds) that it has not seen."""
+        """On (2, transcripts, ...) that it has not seen."""
         first, second = (self.statistic(side) for side in evidence)
         return Mistakes(
             np.array(np.count_nonzero(first > self.threshold)),
@@ -48,10 +51,14 @@ class Attack:
             second.size,
         )
 
+    def reaches(self, evidence: FloatArray, confidence: float, delta: float) -> float:
+        """The lower bound on epsilon."""
+        return float(self.bound(self.mistakes(evidence), confidence, delta))
+
 
 def distinguish(
     run: Scene,
-    bound: Bound,
+    bounds: Sequence[Bound],
     count: int,
     confidence: float,
     delta: float,
@@ -61,13 +68,10 @@ def distinguish(
 ) -> Measured:
     """Fixes an attack on some transcripts and tries it on others, `count` of each data set."""
     training = max(FEWEST, int(TRAINING * count))
-    algorithm = run.plan.algorithm
-    informative = [not algorithm.recycles(round) for round in range(1, run.plan.setting.rounds + 1)]
-    seen = transcripts(run, training, derived(seed, "training"), source)
-    attack = trained(seen, informative, bound, confidence, delta)
+    attack = trained(transcripts(run, training, derived(seed, "training"), source), bounds, confidence, delta)
     mistakes = attack.mistakes(transcripts(run, count, derived(seed, "trial"), source, progress))
     return Measured(
-        lower_bound=float(bound(mistakes, confidence, delta)),
+        lower_bound=float(attack.bound(mistakes, confidence, delta)),
         transcripts=count,
         training=training,
         canaries=1,
@@ -77,20 +81,31 @@ def distinguish(
     )
 
 
-def trained(evidence: FloatArray, informative: list[bool], bound: Bound, confidence: float, delta: float) -> Attack:
-    """The attack to try, from these transcripts; `informative` are the rounds that read records."""
-    half = evidence.shape[1] // 2
-    seen, unseen = evidence[:, :half], evidence[:, half:]  # a fit looks better than it is where it was made
-    usual = _drawn("likelihood ratio", _sum(informative), unseen, bound, confidence, delta)
-    rival = _drawn("trained", _normal_fit(seen), unseen, bound, confidence, delta)
-    return _surely_better(rival, usual, unseen, bound, confidence, delta)
+def trained(evidence: FloatArray, bounds: Sequence[Bound], confidence: float, delta: float) -> Attack:
+    """The attack to try, from these transcripts: the usual one, unless another surely proves more than that one shows.
+
+    The best of many by luck is not the best on other transcripts.
+    """
+    part = evidence.shape[1] // 4
+    seen, unseen = evidence[:, :part], evidence[:, part:]  # a fit looks better than it is where it was made
+    statistics = {"likelihood ratio": _likelihood, "trained": _normal_fit(seen)}
+    attacks = [
+        attack
+        for name, statistic in statistics.items()
+        for bound in bounds
+        for attack in _drawn(name, statistic, bound, unseen, confidence, delta)
+    ]
+    usual, rivals = attacks[0], attacks[1:]
+    proved = [rival.reaches(unseen, SURE, delta) for rival in rivals]
+    best = int(np.argmax(proved))
+    return rivals[best] if proved[best] > usual.reaches(unseen, 0.5, delta) else usual
 
 
 def _drawn(
-    name: str, statistic: Statistic, evidence: FloatArray, bound: Bound, confidence: float, delta: float
-) -> Attack:
-    """An attack by this statistic, its line where both kinds of mistakes are equally rare, or where the bound is best
-    if that is surely better."""
+    name: str, statistic: Statistic, bound: Bound, evidence: FloatArray, confidence: float, delta: float
+) -> Iterator[Attack]:
+    """Two attacks by one statistic: with the line where both kinds of mistakes are equally rare, and where the bound is
+    best."""
     first, second = (np.sort(statistic(side)) for side in evidence)
     lines = _candidates(first, second)
     mistakes = Mistakes(
@@ -99,28 +114,19 @@ def _drawn(
         np.searchsorted(second, lines, side="right"),
         second.size,
     )
-    balanced = int(np.argmin(np.abs(mistakes.false_positives - mistakes.false_negatives)))
-    best = int(np.argmax(bound(mistakes, confidence, delta)))
-    rival, usual = (Attack(name, statistic, float(lines[place])) for place in (best, balanced))
-    return _surely_better(rival, usual, evidence, bound, confidence, delta)
+    yield Attack(
+        name, statistic, float(lines[np.argmin(np.abs(mistakes.false_positives - mistakes.false_negatives))]), bound
+    )
+    yield Attack(name, statistic, float(lines[np.argmax(bound(mistakes, confidence, delta))]), bound)
 
 
-def _surely_better(
-    rival: Attack, usual: Attack, evidence: FloatArray, bound: Bound, confidence: float, delta: float
-) -> Attack:
-    """The usual attack, unless what the rival proves here is more than the usual one shows: the best of many by luck
-    is not the best on other transcripts."""
-    proved = bound(rival.mistakes(evidence), confidence, delta)
-    shown = bound(usual.mistakes(evidence), 0.5, delta)
-    return rival if proved > shown else usual
-
-
-def _sum(informative: list[bool]) -> Statistic:
-    return lambda side: np.asarray(side[:, informative].sum(axis=1))
+def _likelihood(side: FloatArray) -> FloatArray:
+    return np.asarray(side[:, :, RATIO].sum(axis=1))
 
 
 def _normal_fit(evidence: FloatArray) -> Statistic:
-    """The log of the ratio of two normal densities, fitted to either side."""
+    """The log of the ratio of two normal densities, fitted to the noise that either side would need."""
+    evidence = evidence[:, :, :, NOISE]
     everything = evidence.reshape(-1, evidence.shape[2])
     spread = everything.std(axis=0)
     told = spread > 0.0  # a round that never says anything says nothing
@@ -133,7 +139,7 @@ def _normal_fit(evidence: FloatArray) -> Statistic:
         fits.append((rows.mean(axis=0), vectors, np.maximum(values, 0.0) + RIDGE))
 
     def statistic(side: FloatArray) -> FloatArray:
-        rows = (side[:, told] - centre) / scale
+        rows = (side[:, told, NOISE] - centre) / scale
         logs = [
             -0.5 * ((((rows - mean) @ vectors) ** 2 / values).sum(axis=1) + np.log(values).sum())
             for mean, vectors, values in fits

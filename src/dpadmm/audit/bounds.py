@@ -7,10 +7,10 @@ mechanism that keeps its promise makes both rare together impossible:
 * (epsilon, delta): 1 - FNR <= e^epsilon FPR + delta, and the same with the two swapped. Both rates are bounded by
   Clopper & Pearson's exact intervals; the upper ends of both hold together with the stated confidence.
 * mu-GDP: FNR >= Phi(Phi^-1(1 - FPR) - mu) (Dong, Roth & Su 2022), hence FPR + FNR >= 2 Phi(-mu/2). It is much sharper,
-  and says nothing of a mechanism that is not claimed to be Gaussian (Nasr et al. 2023). Only the sum of the rates is
-  needed, so all mistakes are counted together: their number is a sum of independent coins of two kinds, and has thinner
-  tails than a binomial of the same mean (Hoeffding 1956, theorem 4), so one exact interval bounds it. Two would be
-  wider by half.
+  and says nothing of a mechanism that is not claimed to be Gaussian (Nasr et al. 2023). Where only the sum of the rates
+  is used, all mistakes are counted together: their number is a sum of independent coins of two kinds, and has thinner
+  tails than a binomial of the same mean (Hoeffding 1956, theorem 4), so one exact interval bounds it. Two, which the
+  first formula needs, are wider by half; they see what lies far from the middle.
 * many records put in or left out by coins in one run: how many coins can be guessed (Steinke, Nasr & Jagielski 2023).
 
 The attack must not have seen these transcripts before.
@@ -69,18 +69,34 @@ def clopper_pearson(mistakes: Mistakes, confidence: float, delta: float) -> Floa
     return np.maximum(0.0, np.maximum(one, other))
 
 
-def least_mu(mistakes: Mistakes, confidence: float) -> FloatArray:
-    """No mu-GDP mechanism with a smaller mu allows so few mistakes."""
+def mu_of_pair(mistakes: Mistakes, confidence: float) -> FloatArray:
+    """No mu-GDP mechanism with a smaller mu allows these two kinds of mistakes."""
+    false_positive, false_negative = mistakes.at_most(confidence)
+    with np.errstate(invalid="ignore"):
+        found = -ndtri(false_positive) - ndtri(false_negative)
+    return np.maximum(0.0, np.nan_to_num(found, nan=0.0, neginf=0.0))  # of a rate that may be one, nothing follows
+
+
+def mu_of_sum(mistakes: Mistakes, confidence: float) -> FloatArray:
+    """No mu-GDP mechanism with a smaller mu allows so few mistakes in all."""
     if mistakes.negatives != mistakes.positives:
         raise ValueError("mistakes are counted together: there must be as many transcripts of either data set.")
     together = mistakes.false_positives + mistakes.false_negatives
     return np.maximum(0.0, -2.0 * ndtri(upper(together, 2 * mistakes.positives, confidence)))
 
 
-def gaussian_fit(mistakes: Mistakes, confidence: float, delta: float) -> FloatArray:
-    """The epsilon of the smallest mu that allows so few mistakes: for claims of Gaussian releases only."""
-    found = least_mu(mistakes, confidence)
-    return np.array([gaussian.epsilon(float(mu), delta) for mu in found.ravel()]).reshape(found.shape)
+def gaussian_sum(mistakes: Mistakes, confidence: float, delta: float) -> FloatArray:
+    """The epsilon of the smallest mu that allows so few mistakes in all."""
+    return _epsilons(mu_of_sum(mistakes, confidence), delta)
+
+
+def gaussian_pair(mistakes: Mistakes, confidence: float, delta: float) -> FloatArray:
+    """The epsilon of the smallest mu that allows these two kinds of mistakes."""
+    return _epsilons(mu_of_pair(mistakes, confidence), delta)
+
+
+def _epsilons(mus: FloatArray, delta: float) -> FloatArray:
+    return np.array([gaussian.epsilon(float(mu), delta) for mu in mus.ravel()]).reshape(mus.shape)
 
 
 Bound = Callable[[Mistakes, float, float], FloatArray]
@@ -94,7 +110,8 @@ METHODS: dict[str, str] = {
 }
 """By name, with what they are."""
 
-BOUNDS: dict[str, Bound] = {GAUSSIAN: gaussian_fit, EXACT: clopper_pearson}
+BOUNDS: dict[str, tuple[Bound, ...]] = {GAUSSIAN: (gaussian_sum, gaussian_pair), EXACT: (clopper_pearson,)}
+"""What a method can be carried out by, the usual one first; which is used must be fixed beforehand."""
 
 
 def chance(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
@@ -124,7 +141,7 @@ def guessed(canaries: int, guesses: int, right: int, confidence: float, delta: f
         low, high = high, 2.0 * high
         if high > 1e3:
             return low
-    for _ in range(60):
+    for _ in range(40):
         middle = 0.5 * (low + high)
         refuted = chance(canaries, guesses, right, middle, delta) <= error
         low, high = (middle, high) if refuted else (low, middle)

@@ -37,16 +37,37 @@ LOG_DENSITY: dict[str, Callable[[FloatArray], FloatArray]] = {
 """Of noise in units of its scale, up to a constant; (rows,)."""
 
 
+RATIO, NOISE = 0, 1  # kinds of evidence
+
+
 def evidence(message: Message, sides: tuple[Shards, Shards]) -> FloatArray:
-    """ln p(release | second) - ln p(release | first), for each transcript (row)."""
+    """Of each transcript (row): ln p(release | second) - ln p(release | first), and the noise that the first data set
+    would need for this release, in units of its scale, along the way from the first to the second."""
     if not message.phase.solver.reads_records:
-        return (message.release - silent(message, sides[0])).sum(axis=1)
-    if isinstance(message.phase.perturbation, Objective):
-        one, other = (_tilt_density(message, shards) for shards in sides)
-        return other - one
-    density, scale = LOG_DENSITY[_mechanism(message).name], noise_scale(message, sides[0])
-    one, other = (density((message.release - silent(message, shards)) / scale) for shards in sides)
-    return other - one
+        apart = (message.release - silent(message, sides[0])).sum(axis=1)
+        return np.stack((np.zeros_like(apart), apart), axis=1)
+    told = _by_tilt if isinstance(message.phase.perturbation, Objective) else _by_answer
+    (one, needed), (other, instead) = (told(message, shards) for shards in sides)
+    way = needed - instead
+    length = np.sqrt((way * way).sum(axis=1))
+    along = np.divide((needed * way).sum(axis=1), length, out=np.zeros_like(length), where=length > 0.0)
+    return np.stack((other - one, along), axis=1)
+
+
+def _by_answer(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
+    """Noise is what a release has more than its answer without noise: its log-density, and itself."""
+    noise = (message.release - silent(message, shards)) / noise_scale(message, shards)
+    return LOG_DENSITY[_mechanism(message).name](noise), noise
+
+
+def _by_tilt(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
+    """Noise is the linear term whose minimiser was released; ln p(release) has ln |d noise / d release| too."""
+    curvature, mechanism = message.plan.noise_in(message.round).curvature, _mechanism(message)
+    assert curvature is not None
+    given = _subproblem(message, shards).stiffened(curvature)
+    scale = (mechanism.noise_multiplier * message.plan.local.gradient_sensitivity())[:, None]
+    noise = -given.gradient(message.release) / scale
+    return LOG_DENSITY[mechanism.name](noise) + np.linalg.slogdet(given.hessian(message.release))[1], noise
 
 
 def silent(message: Message, shards: Shards) -> FloatArray:
@@ -66,16 +87,6 @@ def noise_scale(message: Message, shards: Shards) -> FloatArray:
     else:
         moved = phase.solver.gain(setting, kappa, eta) * setting.gradient_sensitivity(mechanism.norm)
     return (mechanism.noise_multiplier * moved)[:, None]
-
-
-def _tilt_density(message: Message, shards: Shards) -> FloatArray:
-    """ln p(release) where it is the minimiser of a tilted objective: ln p(tilt) + ln |d tilt / d release|."""
-    curvature, mechanism = message.plan.noise_in(message.round).curvature, _mechanism(message)
-    assert curvature is not None
-    given = _subproblem(message, shards).stiffened(curvature)
-    scale = (mechanism.noise_multiplier * message.plan.local.gradient_sensitivity())[:, None]
-    tilt = -given.gradient(message.release)
-    return LOG_DENSITY[mechanism.name](tilt / scale) + np.linalg.slogdet(given.hessian(message.release))[1]
 
 
 def _subproblem(message: Message, shards: Shards) -> Subproblem:

@@ -73,7 +73,7 @@ def guess(run: Crowd, confidence: float, delta: float, seed: int) -> Measured:
     """Fixes on one run how many coins to guess, and guesses those of another."""
     bound = _bound(run.canaries, confidence, delta)
     coins, scores = _scored(run, derived(seed, "training"))
-    numbers = np.unique(np.geomspace(4, run.canaries, 40).astype(np.int64) // 2 * 2)
+    numbers = np.unique(np.geomspace(4, run.canaries, 20).astype(np.int64) // 2 * 2)
     number = int(max(numbers, key=lambda n: bound(int(n), int(_right(coins, scores, int(n)).sum()))))
     coins, scores = _scored(run, derived(seed, "trial"))
     right = _right(coins, scores, number)

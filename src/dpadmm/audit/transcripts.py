@@ -43,7 +43,7 @@ class SideBySide:
 def transcripts(
     scene: Scene, each: int, seed: int, source: Source = SideBySide, progress: Progress | None = None
 ) -> FloatArray:
-    """The evidence of every round, (2, each, rounds): of transcripts of the first data set, then of the second."""
+    """The evidence of every round, (2, each, rounds, kinds): of transcripts of the first data set and of the second."""
     parts, done = [], 0
     while done < each:
         count = min(TOGETHER // 2, each - done)
@@ -59,7 +59,7 @@ def _batch(scene: Scene, each: int, randomness: Randomness) -> FloatArray:
     victims = np.arange(0, 2 * each * scene.agents, scene.agents)
     sides = scene.victims(2 * each, 0), scene.victims(2 * each, 1)
     found = [evidence(message, sides) for message in messages(cohort, _opened(scene, cohort), victims)]
-    return np.stack(found, axis=1).reshape(2, each, -1)
+    return np.stack(found, axis=1).reshape(2, each, len(found), -1)
 
 
 def _cohort(scene: Scene, each: int, randomness: Randomness) -> Cohort:

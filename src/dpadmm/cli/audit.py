@@ -11,6 +11,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, table
+from dpadmm.cli.options import numbers
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def audit(
     from dpadmm.audit.scene import Stage
     from dpadmm.spec import RunSpec
 
-    budgets = _numbers(epsilon)
+    budgets = numbers("--epsilon", epsilon)
     if write is not None:
         all_of_them.read(write)
     more: dict[str, Any] = {
@@ -135,13 +136,6 @@ def _show(found: list[Audit]) -> None:
         + (f"; the claim is the paper's, the account says {first.accounted:.4g}" if first.claim == "paper" else "")
     )
     out().print(said, markup=False, soft_wrap=True)
-
-
-def _numbers(given: str) -> list[float]:
-    try:
-        return [float(part) for part in given.split(",")]
-    except ValueError:
-        raise InputError(f"--epsilon {given}: must be a number, or several as in 1,2,4.") from None
 
 
 class _Bar:

@@ -19,18 +19,18 @@ MOST_LINES = 50  # one per node; of more, bands are drawn
 BANDS = ((0.0, 1.0), (0.1, 0.9), (0.25, 0.75))
 
 
-def check(path: Path) -> None:
+def check(path: Path, flag: str = "--draw") -> None:
     """Before the work, so that a wrong name does not cost it."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError as error:
         raise InputError(
-            f"--draw needs the package {error.name!r}, which comes with an extra: pip install 'dpadmm[plot]'."
+            f"{flag} needs the package {error.name!r}, which comes with an extra: pip install 'dpadmm[plot]'."
         ) from None
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"--draw {str(path)!r}: the name must end in {', '.join(FORMATS)}.")
+        raise InputError(f"{flag} {str(path)!r}: the name must end in {', '.join(FORMATS)}.")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"--draw {str(path)!r}: there is no folder {str(path.absolute().parent)!r}.")
+        raise InputError(f"{flag} {str(path)!r}: there is no folder {str(path.absolute().parent)!r}.")
 
 
 def check_size(graph: Graph) -> None:

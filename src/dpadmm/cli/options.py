@@ -7,9 +7,11 @@ help repeat the latter, because importing the library for a help text would be s
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, overload
 
 import typer
+
+from dpadmm.errors import InputError
 
 
 def _option(panel: str, flags: str, help: str, default: str | None = None) -> Any:
@@ -219,3 +221,15 @@ Engine = Annotated[
 ]
 Resume = Annotated[bool, _option(_RUN, "--resume", "Go on with the interrupted run in --out.")]
 Quiet = Annotated[bool, _option(_RUN, "--quiet", "The result only: no progress bar, no hints.")]
+
+
+@overload
+def numbers(flag: str, given: str) -> tuple[float, ...]: ...
+@overload
+def numbers(flag: str, given: None) -> None: ...
+def numbers(flag: str, given: str | None) -> tuple[float, ...] | None:
+    """A list of numbers, separated by commas; None where none was given."""
+    try:
+        return None if given is None else tuple(float(part) for part in given.split(","))
+    except ValueError:
+        raise InputError(f"{flag} {given}: must be numbers, separated by commas, as in 1,2,0.5.") from None

@@ -82,7 +82,9 @@ def power_flow(
         beta=beta, both_loads=not one_load, paper_noise=paper_noise, noise_multiplier=noise_multiplier,
     )  # fmt: skip
     if picture is not None:
-        _check_picture(picture)
+        from dpadmm.cli import figures
+
+        figures.check(picture, "--picture")
     decomposition = _decomposed(case, zones, partition)
     warnings = _warnings(terms, decomposition)
     console = err()
@@ -139,18 +141,6 @@ def _extra(error: ModuleNotFoundError) -> InputError:
     return InputError(
         f"'power-flow' needs the package {error.name!r}, which comes with an extra: pip install 'dpadmm[power]'."
     )
-
-
-def _check_picture(path: Path) -> None:
-    """Before the rounds, so that a wrong name does not cost them."""
-    try:
-        from dpadmm.applications.power_flow.picture import FORMATS
-    except ModuleNotFoundError as error:
-        raise _extra(error) from None
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"--picture {str(path)!r}: the name must end in {', '.join(FORMATS)}.")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"--picture {str(path)!r}: there is no folder {str(path.absolute().parent)!r}.")
 
 
 def _warnings(terms: Terms, decomposition: Decomposition) -> list[str]:

@@ -109,15 +109,15 @@ def train(
         "the command line",
         source=source, data_dir=data_dir, target=target, owner=owner, agents=agents, split=split, test=test,
         scaling=scaling, task=task, curve=curve, basis=basis, smoothing=smoothing, loss=loss,
-        tau=_numbers("--tau", tau), non_crossing=non_crossing, penalty=penalty, strength=strength, set=_set(domain),
-        norm_bound=norm_bound, intercept=intercept, weighting=weighting, precision=precision,
+        tau=options.numbers("--tau", tau), non_crossing=non_crossing, penalty=penalty, strength=strength,
+        set=_set(domain), norm_bound=norm_bound, intercept=intercept, weighting=weighting, precision=precision,
         algorithm=algorithm, rounds=rounds, updates=updates, batch=batch, sampling=sampling, average=average,
         reach=reach, components=components, components_share=components_share, topology=_topology(topology),
         damping=damping, rho=rho, dual_rho=dual_rho,
         rho_schedule=rho_schedule, radius=radius, schedule=schedule, tolerance=tolerance,
         extra_curvature=extra_curvature, unit_gain=unit_gain,
-        epsilon=epsilon, delta=delta, epsilons=_numbers("--epsilons", epsilons),
-        deltas=_numbers("--deltas", deltas), alpha=_numbers("--alpha", alpha), relation=relation,
+        epsilon=epsilon, delta=delta, epsilons=options.numbers("--epsilons", epsilons),
+        deltas=options.numbers("--deltas", deltas), alpha=options.numbers("--alpha", alpha), relation=relation,
         paper_noise=paper_noise, noise_multiplier=noise_multiplier, mechanism=mechanism,
         evaluation_epsilon=evaluation_epsilon, seed=seed, repeats=repeats, measure_every=measure_every,
     )  # fmt: skip
@@ -143,14 +143,6 @@ def _topology(given: str | None) -> str | None:
     from dpadmm.admm.graphs import read
 
     return read(Path(given[1:]))
-
-
-def _numbers(flag: str, given: str | None) -> tuple[float, ...] | None:
-    """A list of numbers, separated by commas."""
-    try:
-        return None if given is None else tuple(float(part) for part in given.split(","))
-    except ValueError:
-        raise InputError(f"{flag} {given}: must be numbers, separated by commas, as in 1,2,0.5.") from None
 
 
 def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:

@@ -1,0 +1,220 @@
+"""Every private recipe keeps its promise, and the audit has teeth; false alarms are as rare as they are said to be."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpadmm.admm.noise import Multiplier
+from dpadmm.audit.attacks import trained
+from dpadmm.audit.auditing import audit, usual_method
+from dpadmm.audit.bounds import BOUNDS
+from dpadmm.audit.scene import Stage
+from dpadmm.audit.table import BEGIN, END, audits, markdown, write
+from dpadmm.errors import InputError
+from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy.events import ComposedDpEvent, GaussianDpEvent, LaplaceDpEvent, NoOpDpEvent, SelfComposedDpEvent
+
+PRIVATE = [name for name, recipe in ALGORITHMS.items() if recipe.private]
+DELTA = 1e-5
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("name", PRIVATE)
+def test_no_recipe_s_claim_is_refuted(name, epsilon):
+    found = audit(name, epsilon, DELTA, transcripts=1000, seed=1)
+    assert found.lower_bound <= found.claimed
+    assert not found.violated
+    assert found.claimed == found.accounted
+    if not ALGORITHMS[name].as_printed:
+        assert found.claimed <= epsilon * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("name", ["dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g"])
+def test_the_audit_has_teeth(name, epsilon):
+    found = audit(name, epsilon, DELTA, transcripts=20_000, seed=1)
+    assert found.method == "gdp"
+    assert 0.7 <= found.ratio <= 1.0
+
+
+@pytest.mark.parametrize("name", ["dvp", "obj-l", "out-l", "private-r-admm", "m-admm-penalty"])
+def test_pure_noise_is_bounded_by_exact_intervals(name):
+    found = audit(name, 2.0, 0.0, transcripts=5_000, seed=1)
+    assert found.method == "clopper-pearson"
+    assert 0.3 <= found.ratio <= 1.0
+
+
+def test_logistic_losses_reach_half_of_their_bound():
+    found = audit("dp-admm", 4.0, DELTA, stage=Stage(loss="logistic"), transcripts=10_000)
+    assert 0.35 <= found.ratio <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "stage"),
+    [
+        ("dp-admm", "gdp", Stage(rounds=1)),
+        ("dp-admm", "clopper-pearson", Stage(rounds=1)),
+        ("out-l", "clopper-pearson", Stage(rounds=1)),
+        ("dp-admm", "one-run", Stage(rounds=1, agents=1)),
+    ],
+)
+def test_false_alarms_are_rare(name, method, stage):
+    """Two hundred audits of claims that hold: at most one in twenty may be refuted, plus what chance adds."""
+    seeds = range(200)
+    found = [
+        audit(name, 1.0, DELTA, stage=stage, method=method, transcripts=400, canaries=100, seed=seed) for seed in seeds
+    ]
+    assert len({each.lower_bound for each in found}) > 5
+    assert sum(each.violated for each in found) <= binom.ppf(0.999, len(seeds), 0.05)
+
+
+class TestOneRun:
+    @pytest.mark.parametrize("name", ["dp-admm", "dpsgd", "pvp", "obj-l", "dvp", "pvp-graph", "private-components"])
+    def test_a_claim_that_holds_is_not_refuted(self, name):
+        size = 40 if name == "private-components" else 200
+        found = audit(name, 8.0, DELTA, method="one-run", canaries=size, seed=1)
+        assert not found.violated
+        assert (found.measured.canaries, found.measured.transcripts) == (size, 1)
+        assert found.lower_bound > 0.3 or name == "obj-l"  # along axes, Laplace noise is far louder than it need be
+
+    def test_more_canaries_say_more(self):
+        few, many = (audit("dp-admm", 4.0, DELTA, method="one-run", canaries=size, seed=1) for size in (100, 1000))
+        assert few.lower_bound < many.lower_bound < 4.0
+        assert many.lower_bound > 1.3
+
+    def test_a_tenth_of_the_noise_is_refuted(self):
+        found = audit(
+            "dp-admm", 1.0, DELTA, request=Multiplier(0.8, DELTA), claimed=1.0, method="one-run", canaries=300, seed=1
+        )
+        assert found.violated
+
+    @pytest.mark.parametrize("canaries", [3, 1_000_000])
+    def test_how_many_fit(self, canaries):
+        with pytest.raises(InputError, match="canaries"):
+            audit("dp-admm", 1.0, DELTA, method="one-run", canaries=canaries)
+
+
+class TestAttacks:
+    """The choice of statistic and line, on made-up evidence (2, transcripts, rounds, kinds)."""
+
+    def evidence(self, ratio, noise):
+        return np.stack((ratio, noise), axis=3)
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_the_likelihood_ratio_is_the_usual_one(self, seed):
+        draw = np.random.default_rng(seed)
+        noise = draw.normal(size=(2, 4000, 3)) + np.array([0.0, 0.2])[:, None, None]
+        attack = trained(self.evidence(0.2 * noise - 0.02, noise), BOUNDS["gdp"], 0.95, DELTA)
+        assert attack.name == "likelihood ratio"
+        assert abs(attack.threshold) < 0.08  # near the middle, whatever luck says of the tails
+
+    def test_noise_that_is_used_twice_is_noticed(self):
+        draw = np.random.default_rng(0)
+        noise = np.repeat(draw.normal(size=(2, 4000, 1)), 2, axis=2)
+        noise[1] += np.array([0.2, 0.3])
+        attack = trained(self.evidence(0.2 * noise, noise), BOUNDS["gdp"], 0.95, DELTA)
+        assert attack.name == "trained"
+        assert attack.reaches(self.evidence(0.2 * noise, noise), 0.95, DELTA) > 20.0
+
+    def test_evidence_without_any_says_nothing(self):
+        nothing = np.zeros((2, 1000, 3, 2))
+        attack = trained(nothing, BOUNDS["clopper-pearson"], 0.95, DELTA)
+        assert attack.reaches(nothing, 0.95, DELTA) == 0.0
+
+    def test_mistakes_are_counted_on_both_sides(self):
+        draw = np.random.default_rng(1)
+        noise = draw.normal(size=(2, 5000, 1)) + np.array([0.0, 2.0])[:, None, None]
+        evidence = self.evidence(2.0 * noise - 2.0, noise)
+        attack = replace(trained(evidence, BOUNDS["gdp"], 0.95, DELTA), threshold=0.0)
+        mistakes = attack.mistakes(evidence)
+        assert mistakes.false_positives == np.count_nonzero(noise[0] > 1.0)
+        assert mistakes.false_negatives == np.count_nonzero(noise[1] <= 1.0)
+
+
+def test_the_strongest_method_that_is_sound():
+    gaussian, laplace = GaussianDpEvent(2.0), LaplaceDpEvent(2.0)
+    assert usual_method({SelfComposedDpEvent(gaussian, 3): 2, NoOpDpEvent(): 1}) == "gdp"
+    assert usual_method({gaussian: 1, laplace: 1}) == "clopper-pearson"
+    assert usual_method({ComposedDpEvent((gaussian, laplace)): 1}) == "clopper-pearson"
+    assert usual_method({}) == "clopper-pearson"
+
+
+def test_an_audit_repeats_and_says_how_it_was_made():
+    one, again = (audit("dp-admm", 2.0, DELTA, transcripts=1000, seed=3) for _ in range(2))
+    assert one == again
+    assert one != audit("dp-admm", 2.0, DELTA, transcripts=1000, seed=4)
+    told = json.loads(json.dumps(one.summary(), allow_nan=False))
+    assert {"claimed", "lower_bound", "confidence", "transcripts", "method", "training", "statistic"} <= set(told)
+    assert (told["transcripts"], told["confidence"], told["simulated"]) == (1000, 0.95, True)
+    assert "not refuted" in str(one)
+
+
+def test_a_claim_of_nothing_is_told_as_null():
+    """Noise of zero: the account says infinity, and JSON has none."""
+    found = audit("dp-admm", 1.0, DELTA, request=Multiplier(1e-3, DELTA), claimed=math.inf, transcripts=500)
+    assert found.summary()["claimed"] is None
+    assert not found.violated
+
+
+def test_no_noise_is_refuted_whatever_is_claimed():
+    found = audit("dp-admm", 1.0, DELTA, request=Multiplier(1e-6, DELTA), claimed=5.0, transcripts=1000)
+    assert found.violated
+
+
+def test_a_recipe_as_printed_is_audited_by_the_account_and_on_request_by_its_paper():
+    account, paper = (audit("ps-admm-paper", 4.0, DELTA, paper_noise=p, transcripts=5_000, seed=1) for p in (0, 1))
+    assert account.claimed == account.accounted == paper.accounted > 100.0
+    assert paper.claimed == 4.0
+    assert not account.violated
+    assert paper.violated  # AUDIT B5, at ten records
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"algorithm": "nonsense"}, "unknown algorithm"),
+        ({"algorithm": "admm"}, "claims no privacy"),
+        ({"delta": 1.0}, "delta"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"transcripts": 10}, "transcripts"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"method": "guessing"}, "unknown method"),
+        ({"delta": 0.0}, "delta"),
+    ],
+)
+def test_bad_input(changes, said):
+    with pytest.raises(InputError, match=said):
+        audit(**{"algorithm": "dp-admm", "epsilon": 1.0, "delta": DELTA} | changes)
+
+
+class TestTable:
+    def test_it_goes_between_the_marks(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("dpadmm.audit.table.ALGORITHMS", {n: ALGORITHMS[n] for n in ("admm", "dp-admm", "obj-l")})
+        told = []
+        found = list(audits((1.0, 2.0), DELTA, announce=told.append, transcripts=500, seed=2))
+        assert [each.algorithm for each in found] == ["dp-admm", "dp-admm", "obj-l", "obj-l"]
+        assert told[0] == "dp-admm, epsilon 1"
+        document = tmp_path / "audit.md"
+        document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+        write(document, found)
+        text = document.read_text()
+        assert text.startswith(f"before\n{BEGIN}\nDelta 1e-05; 500 transcripts")
+        assert text.endswith(f"{END}\nafter\n")
+        assert text.count("| `dp-admm` |") == 2
+        assert "old" not in text
+
+    def test_a_refuted_claim_stands_out(self):
+        found = audit("dp-admm", 1.0, DELTA, claimed=0.1, transcripts=5_000)
+        assert "**refuted**" in markdown([found])
+
+    @pytest.mark.parametrize("text", ["no marks", f"{END} {BEGIN}"])
+    def test_a_document_without_marks(self, tmp_path, text):
+        document = tmp_path / "audit.md"
+        document.write_text(text)
+        with pytest.raises(InputError, match="no place"):
+            write(document, [])
+        assert document.read_text() == text

@@ -1,0 +1,121 @@
+"""The evidence: exact likelihood ratios, and messages that are public."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.admm.noise import Multiplier, TotalBudget
+from dpadmm.admm.perturbations import Free
+from dpadmm.audit.likelihood import NOISE, RATIO, evidence
+from dpadmm.audit.messages import messages
+from dpadmm.audit.scene import Stage, scene
+from dpadmm.audit.transcripts import SideBySide, _cohort, transcripts
+from dpadmm.engine.loop import start
+from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy import gaussian
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.randomness import Seeded
+
+EXACT = {
+    **{name: ALGORITHMS[name] for name in ("dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g", "obj-l", "out-l")},
+    **{name: ALGORITHMS[name] for name in ("dvp", "dvp-graph", "m-admm-penalty", "private-r-admm", "private-mr-admm")},
+    "private-components": ALGORITHMS["private-components"],
+    "pvp with gamma-norm noise": ALGORITHMS["pvp"].tuned(mechanism="gamma-norm"),
+    "dvp with gaussian noise": ALGORITHMS["dvp"].tuned(mechanism="gaussian"),
+}
+GAUSSIAN = ("dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g", "pvp-graph", "private-components")
+
+
+@pytest.mark.parametrize("stage", [Stage(), Stage(rho=0.05, width=3, agents=3)], ids=["worst", "other"])
+@pytest.mark.parametrize("recipe", EXACT.values(), ids=EXACT)
+def test_a_likelihood_ratio_has_mean_one(recipe, stage):
+    """Under the first data set the mean of p(second)/p(first) is one, whatever the mechanism, and the other way round:
+    a density that is off by anything misses it."""
+    found = transcripts(scene(recipe, Multiplier(3.0, 1e-5), stage), 10_000, seed=3)[..., RATIO].sum(axis=2)
+    for side, sign in ((0, 1.0), (1, -1.0)):
+        ratios = np.exp(sign * found[side])
+        assert abs(ratios.mean() - 1.0) <= 4.5 * ratios.std() / np.sqrt(ratios.size) + 1e-9
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_worst_gaussian_transcripts_are_two_normals_mu_apart(name):
+    """The loss of a whole transcript is N(±mu²/2, mu²) with the mu of the account: the worst case is attained."""
+    run = scene(ALGORITHMS[name], TotalBudget((Budget(4.0, 1e-5),)), Stage())
+    mu, count = gaussian.mu(4.0, 1e-5), 20_000
+    found = transcripts(run, count, seed=2)[..., RATIO].sum(axis=2)
+    for side, sign in zip(found, (-1.0, 1.0), strict=True):
+        assert side.mean() == pytest.approx(sign * mu**2 / 2.0, abs=4.5 * mu / np.sqrt(count))
+        assert side.var() == pytest.approx(mu**2, rel=4.5 * np.sqrt(2.0 / count))
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_the_noise_that_is_needed_is_standard_where_it_was_drawn(name):
+    noise = transcripts(scene(ALGORITHMS[name], Multiplier(2.0, 1e-5), Stage()), 10_000, seed=4)[0, :, :, NOISE]
+    assert np.allclose(noise.mean(axis=0), 0.0, atol=0.05)
+    assert np.allclose(np.cov(noise, rowvar=False), np.eye(noise.shape[1]), atol=0.06)
+
+
+def test_rounds_that_read_no_records_say_nothing_unless_they_did():
+    """Lemma V.1: an even round's release is a function of the others, to the last bit."""
+    recipe = ALGORITHMS["private-r-admm"]
+    sound = transcripts(scene(recipe, Multiplier(3.0), Stage()), 500, seed=1)
+    assert np.all(sound[:, :, 1::2] == 0.0)
+    assert np.all(sound[:, :, ::2, NOISE] != 0.0)
+
+    class Leaks(Free):
+        def release(self, task):
+            made, memory = super().release(task)
+            return replace(made, value=made.value + 1e-9 * task.subproblem.loss_gradient(made.value)), memory
+
+    broken = replace(recipe, phases=(recipe.phases[0], replace(recipe.phases[1], perturbation=Leaks())))
+    leaky = transcripts(scene(broken, Multiplier(3.0), Stage()), 500, seed=1)
+    assert np.all(leaky[0, :, 1, NOISE] * leaky[1, :, 1, NOISE] < 0.0)  # which side it is shows in its sign
+
+
+@pytest.mark.parametrize("name", ["dp-admm", "pvp", "dvp", "obj-g", "ps-admm-full", "private-mr-admm", "dpsgd"])
+def test_a_message_holds_nothing_private(name):
+    """What a solver remembers is overwritten before every round; the messages stay the same."""
+    run = scene(ALGORITHMS[name], Multiplier(3.0, 1e-5), Stage())
+    victims = np.arange(0, 20 * run.agents, run.agents)
+    cohort = _cohort(run, 10, SideBySide(1, run.agents))
+    for message in messages(cohort, start(cohort), victims):
+        solver = message.phase.solver
+        fresh = solver.start(message.before.released)
+        assert np.array_equal(message.before.memory.point, fresh.point)
+        assert not message.before.memory.private
+
+
+def test_evidence_is_of_the_release_that_was_made():
+    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Stage())
+    cohort = _cohort(run, 5, SideBySide(1, run.agents))
+    victims = np.arange(0, 10 * run.agents, run.agents)
+    message = next(messages(cohort, start(cohort), victims))
+    sides = run.victims(10, 0), run.victims(10, 1)
+    moved = replace(message, release=message.release + 1.0)
+    assert np.all(evidence(message, sides) != evidence(moved, sides))
+    swapped = evidence(message, (sides[1], sides[0]))
+    assert np.allclose(swapped[:, RATIO], -evidence(message, sides)[:, RATIO])
+
+
+def test_transcripts_repeat_from_their_seed_and_differ_from_each_other():
+    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Stage())
+    one, again, other = (transcripts(run, 300, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(one, again)
+    assert not np.isin(one[..., RATIO].ravel(), other[..., RATIO].ravel()).any()
+    assert np.unique(one[..., RATIO]).size == one[..., RATIO].size
+
+
+def test_words_side_by_side_are_nobody_else_s():
+    """No two runs, agents or rounds share a word."""
+    runs, agents = np.repeat(np.arange(50), 2), np.tile([0, 1], 50)
+    words = [SideBySide(7, 2).words(runs, agents, round, "gradient", 3) for round in (1, 2)]
+    assert np.unique(words).size == 2 * 100 * 3
+    assert np.array_equal(words[0][:1], Seeded(7).words(np.array([0]), np.array([0]), 1, "gradient", 3))
+
+
+def test_progress_is_told():
+    told = []
+    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Stage())
+    transcripts(run, 15_000, seed=1, progress=lambda done, total: told.append((done, total)))
+    assert told == [(20_000, 30_000), (30_000, 30_000)]
