@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tomli_w
 
 from dpadmm.admm import graphs
@@ -27,7 +26,6 @@ from dpadmm.asked import FIELDS, request
 from dpadmm.errors import InputError, unknown
 from dpadmm.fields import names, typed
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.mechanisms import Laplace
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.naming import build
@@ -186,7 +184,7 @@ class RunSpec:
             return plan
         if problem.loss.task == "regression":
             raise InputError("an evaluation is an error rate: it needs classes, and this is a regression.")
-        return replace(plan, evaluation=Laplace(np.full(counts.size, 1.0 / self.evaluation_epsilon)))
+        return plan.with_evaluation(self.evaluation_epsilon)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ from dpadmm.admm.noise import Multiplier
 from dpadmm.audit.attacks import trained
 from dpadmm.audit.auditing import audit, usual_method
 from dpadmm.audit.bounds import BOUNDS
-from dpadmm.audit.scene import Stage
+from dpadmm.audit.likelihood import RATIO
+from dpadmm.audit.scene import Stage, scene
 from dpadmm.audit.table import BEGIN, END, audits, markdown, write
+from dpadmm.audit.transcripts import transcripts
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.events import ComposedDpEvent, GaussianDpEvent, LaplaceDpEvent, NoOpDpEvent, SelfComposedDpEvent
@@ -70,6 +72,42 @@ def test_false_alarms_are_rare(name, method, stage):
     ]
     assert len({each.lower_bound for each in found}) > 5
     assert sum(each.violated for each in found) <= binom.ppf(0.999, len(seeds), 0.05)
+
+
+class TestEvaluation:
+    """The owners' private estimate of the error on their own records is a release like any other."""
+
+    stage = Stage(evaluation_epsilon=2.0, rounds=2)
+
+    @pytest.mark.parametrize("name", ["dp-admm", "pvp-graph", "dvp", "dpsgd"])
+    def test_it_is_in_the_transcript(self, name):
+        found = audit(name, 4.0, DELTA, stage=self.stage, transcripts=2000, seed=1)
+        assert found.method == "clopper-pearson"
+        assert not found.violated
+        without = replace(self.stage, evaluation_epsilon=None, loss="smoothed-hinge")
+        alone = audit(name, 2.0, DELTA, stage=without, method="clopper-pearson", transcripts=2000, seed=1)
+        assert found.lower_bound > alone.lower_bound + 0.4
+
+    def test_left_out_of_the_account_it_is_noticed(self):
+        stage = Stage(evaluation_epsilon=3.0, rounds=1)
+        assert audit("dp-admm", 4.0, DELTA, stage=stage, claimed=1.0, transcripts=2000, seed=1).violated
+
+    def test_its_likelihood_ratio_has_mean_one(self):
+        run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, DELTA), replace(self.stage, evaluation_epsilon=0.5))
+        ratios = np.exp(transcripts(run, 5_000, seed=1)[0, :, -1, RATIO])
+        assert ratios.std() > 0.2
+        assert abs(ratios.mean() - 1.0) <= 4.5 * ratios.std() / np.sqrt(ratios.size)
+
+    @pytest.mark.parametrize(
+        ("stage", "said"),
+        [
+            (Stage(evaluation_epsilon=4.0), "below epsilon"),
+            (Stage(evaluation_epsilon=1.0, loss="quantile"), "error rate"),
+        ],
+    )
+    def test_what_it_needs(self, stage, said):
+        with pytest.raises(InputError, match=said):
+            audit("dp-admm", 4.0, DELTA, stage=stage)
 
 
 class TestOneRun:
@@ -183,6 +221,7 @@ def test_a_recipe_as_printed_is_audited_by_the_account_and_on_request_by_its_pap
         ({"transcripts": 10}, "transcripts"),
         ({"confidence": 1.0}, "confidence"),
         ({"method": "guessing"}, "unknown method"),
+        ({"method": "gdp", "algorithm": "obj-l"}, "nonsense"),
         ({"delta": 0.0}, "delta"),
     ],
 )

@@ -26,7 +26,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import Accounts, best
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import DpEvent
-from dpadmm.privacy.mechanisms import Mechanism
+from dpadmm.privacy.mechanisms import Laplace, Mechanism
 from dpadmm.problems.shards import FloatArray
 
 COURSE = 2_000_000  # rounds times agents that noise can be planned for one by one
@@ -264,6 +264,10 @@ class Plan:
             cost = best(dict(tally), budget.delta, self.setting.relation).epsilon
             if not cost <= budget.epsilon:
                 raise InputError(f"the run would cost epsilon {cost:g}, and the budget is {budget.epsilon:g}.")
+
+    def with_evaluation(self, epsilon: float) -> Plan:
+        """With one estimate of the error on each agent's own records, which costs this much more."""
+        return replace(self, evaluation=Laplace(np.full(self.setting.agents, 1.0 / epsilon)))
 
     def on_lattice(self) -> Plan:
         """The plan of real releases."""

@@ -105,19 +105,25 @@ def audit(
         raise InputError(f"confidence {confidence:g}: must lie between 0 and 1, such as 0.95.")
     if transcripts < FEWEST:
         raise InputError(f"{transcripts} transcripts: at least {FEWEST} are needed to say anything.")
-    budget = Budget(epsilon, delta)
+    stage = stage or Stage()
+    budget = _of_rounds(epsilon, delta, stage.evaluation_epsilon)
     if request is None:
         request = PaperNoise(budget) if paper_noise or recipe.as_printed else TotalBudget((budget,))
-    stage = stage or Stage()
     run: Crowd | Scene
     if method == ONE_RUN:
         run = crowd(recipe, request, stage, canaries)
         measured = guess(run, confidence, delta, seed)
     else:
         run = scene(recipe, request, stage)
-        method = method or usual_method(run.plan.accounts().tally(0))
+        sound = usual_method(run.plan.accounts().tally(0))
+        method = method or sound
         if method not in BOUNDS:
             raise unknown("method", method, METHODS)
+        if method == GAUSSIAN != sound and claimed is None:
+            raise InputError(
+                f"method 'gdp' is for claims of Gaussian releases, and not all of {recipe.name!r} here are: it would "
+                f"report nonsense. Use 'clopper-pearson'."
+            )
         measured = distinguish(run, BOUNDS[method], transcripts, confidence, delta, seed, source, progress)
     plan = run.plan
     accounted = plan.accounts().guarantee(0, delta).epsilon
@@ -138,6 +144,13 @@ def audit(
         measured=measured,
         seed=seed,
     )
+
+
+def _of_rounds(epsilon: float, delta: float, evaluation: float | None) -> Budget:
+    """What is left for the rounds."""
+    if evaluation is not None and not 0.0 < evaluation < epsilon:
+        raise InputError(f"evaluation epsilon {evaluation:g}: must be positive and below epsilon {epsilon:g}.")
+    return Budget(epsilon - (evaluation or 0.0), delta)
 
 
 def usual_method(tally: Tally) -> str:

@@ -24,7 +24,7 @@ from dpadmm.admm.perturbations import Objective, Output, Unperturbed
 from dpadmm.admm.rounds import answer, subproblem
 from dpadmm.admm.solvers import GradientSteps, Solver
 from dpadmm.admm.subproblem import Subproblem
-from dpadmm.audit.messages import Message
+from dpadmm.audit.messages import EVALUATION, Message
 from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Laplace, Mechanism
 from dpadmm.privacy.randomness import WordArray
 from dpadmm.problems.shards import FloatArray, Shards
@@ -36,26 +36,33 @@ LOG_DENSITY: dict[str, Callable[[FloatArray], FloatArray]] = {
 }
 """Of noise in units of its scale, up to a constant; (rows,)."""
 
-
 RATIO, NOISE = 0, 1  # kinds of evidence
 
 
 def evidence(message: Message, sides: tuple[Shards, Shards]) -> FloatArray:
     """Of each transcript (row): ln p(release | second) - ln p(release | first), and the noise that the first data set
     would need for this release, in units of its scale, along the way from the first to the second."""
-    if not message.phase.solver.reads_records:
+    if message.round != EVALUATION and not message.phase.solver.reads_records:
         apart = (message.release - silent(message, sides[0])).sum(axis=1)
         return np.stack((np.zeros_like(apart), apart), axis=1)
-    told = _by_tilt if isinstance(message.phase.perturbation, Objective) else _by_answer
-    (one, needed), (other, instead) = (told(message, shards) for shards in sides)
+    (one, needed), (other, instead) = (_explained(message, shards) for shards in sides)
     way = needed - instead
     length = np.sqrt((way * way).sum(axis=1))
     along = np.divide((needed * way).sum(axis=1), length, out=np.zeros_like(length), where=length > 0.0)
     return np.stack((other - one, along), axis=1)
 
 
+def _explained(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
+    """The log-density of a release, if these are the records, and the noise that it takes."""
+    if message.round == EVALUATION:
+        return _by_estimate(message, shards)
+    if isinstance(message.phase.perturbation, Objective):
+        return _by_tilt(message, shards)
+    return _by_answer(message, shards)
+
+
 def _by_answer(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
-    """Noise is what a release has more than its answer without noise: its log-density, and itself."""
+    """Noise is what a release has more than its answer without noise."""
     noise = (message.release - silent(message, shards)) / noise_scale(message, shards)
     return LOG_DENSITY[_mechanism(message).name](noise), noise
 
@@ -68,6 +75,16 @@ def _by_tilt(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
     scale = (mechanism.noise_multiplier * message.plan.local.gradient_sensitivity())[:, None]
     noise = -given.gradient(message.release) / scale
     return LOG_DENSITY[mechanism.name](noise) + np.linalg.slogdet(given.hessian(message.release))[1], noise
+
+
+def _by_estimate(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
+    """Noise is what an estimate of the error has more than the error itself."""
+    setting, mechanism = message.plan.setting, message.plan.evaluation
+    assert mechanism is not None
+    share = setting.problem.loss.mistakes(shards, message.common) / setting.counts
+    scale = mechanism.noise_multiplier * setting.unit_size / setting.counts
+    noise = (message.release - share[:, None]) / scale[:, None]
+    return LOG_DENSITY[mechanism.name](noise), noise
 
 
 def silent(message: Message, shards: Shards) -> FloatArray:

@@ -13,9 +13,11 @@ import numpy as np
 
 from dpadmm.admm.algorithm import Phase, Plan
 from dpadmm.admm.rounds import AgentState, absorb
-from dpadmm.engine.loop import Cohort, State, rounds
+from dpadmm.engine.loop import Cohort, State, evaluate, rounds
 from dpadmm.privacy.randomness import IntArray
 from dpadmm.problems.shards import FloatArray
+
+EVALUATION = 0  # the round that stands for the estimate of an error, which is asked for after the last
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +63,14 @@ def messages(cohort: Cohort, state: State, victims: IntArray) -> Iterator[Messag
         before = absorb(plan, known, common, state.round)
         yield Message(plan, after.round, before, common, after.agents.released[victims])
         state = after
+    if plan.evaluation is not None:
+        estimates = evaluate(cohort, state).reshape(-1, 1)[victims]
+        alone = plan.algorithm.consensus.decentralised  # then every node has a model of its own
+        model = state.agents.released if alone else cohort.to_rows(state.common)
+        yield Message(plan, EVALUATION, before, model[victims], estimates)
 
 
 def _heard(cohort: Cohort, state: State) -> FloatArray:
     """What every agent heard last, a row each; on a graph that is so already."""
     common = state.server.common
-    return common if len(common) == len(cohort.agents) else cohort.to_rows(common)
+    return common if cohort.plan.algorithm.consensus.decentralised else cohort.to_rows(common)

@@ -45,6 +45,7 @@ class Stage:
     width: int = 2
     norm_bound: float = 1.0
     broadcast: tuple[float, ...] | None = None  # what a server that cheats sends before round one
+    evaluation_epsilon: float | None = None  # of one estimate of the error on the victim's own records, at the end
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,10 @@ def scene(recipe: Algorithm, request: Request, stage: Stage) -> Scene:
     others = [spare] * (stage.agents - 1)
     shards = sheet(loss, [[canary, *spare[1:]], *others, [instead, *spare[1:]], *others], bound)
     broadcast = None if stage.broadcast is None else np.array(stage.broadcast)
-    return Scene(recipe.plan(setting, request), shards, broadcast)
+    plan = recipe.plan(setting, request)
+    if stage.evaluation_epsilon is not None:
+        plan = plan.with_evaluation(stage.evaluation_epsilon)
+    return Scene(plan, shards, broadcast)
 
 
 def noise_norm(recipe: Algorithm) -> int:
@@ -91,8 +95,7 @@ def chosen(recipe: Algorithm, stage: Stage) -> Setting:
             return setting
         except InputError as error:
             refusal = refusal or error
-    assert refusal is not None
-    raise refusal
+    raise refusal or InputError("an evaluation is an error rate: it needs a loss of classes, such as 'smoothed-hinge'.")
 
 
 def _candidates(recipe: Algorithm, stage: Stage) -> Iterator[tuple[Loss, Relation]]:
@@ -101,6 +104,8 @@ def _candidates(recipe: Algorithm, stage: Stage) -> Iterator[tuple[Loss, Relatio
         names = (recipe.base_loss,)
     for name in names if stage.loss is None else (stage.loss,):
         loss = build("loss", LOSSES | STATISTICS, name)
+        if stage.evaluation_epsilon is not None and loss.task == "regression":
+            continue  # errors are counted of classes
         for relation in Relation if stage.relation is None else (Relation.parse(stage.relation),):
             yield loss, relation
 

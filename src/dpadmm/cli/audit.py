@@ -63,6 +63,12 @@ def audit(
     mechanism: Annotated[
         str | None, typer.Option("--mechanism", help="Noise other than the algorithm's own.", show_default=False)
     ] = None,
+    evaluation_epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--evaluation-epsilon", help="Part of epsilon for an estimate of the error, at the end.", show_default=False
+        ),
+    ] = None,
     records: Annotated[int, typer.Option("--records", help="Of each agent.")] = 10,
     seed: Annotated[int, typer.Option("--seed", help="Seed of all that is drawn.")] = 0,
     write: Annotated[
@@ -87,7 +93,9 @@ def audit(
     if write is not None:
         all_of_them.read(write)
     more: dict[str, Any] = {
-        "stage": Stage(loss=loss, relation=relation, rounds=rounds, records=records),
+        "stage": Stage(
+            loss=loss, relation=relation, rounds=rounds, records=records, evaluation_epsilon=evaluation_epsilon
+        ),
         "paper_noise": paper_noise,
         "method": method,
         "transcripts": transcripts,
