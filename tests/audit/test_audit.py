@@ -43,6 +43,17 @@ def test_the_audit_has_teeth(name, epsilon):
     assert 0.7 <= found.ratio <= 1.0
 
 
+@pytest.mark.parametrize("name", ["dp-admm", "pvp", "dvp", "obj-l", "out-g", "private-r-admm", "dpsgd"])
+def test_releases_as_real_owners_make_them(name):
+    """On the lattice: a coarse rounding, and no more and no less of the claim leaks."""
+    plain, real = (audit(name, 4.0, DELTA, stage=Stage(lattice=on), transcripts=5_000, seed=1) for on in (False, True))
+    assert not real.violated
+    assert real.ratio == pytest.approx(plain.ratio, abs=0.03)
+    recipe, noise = ALGORITHMS[name], Multiplier(3.0, DELTA)
+    rounded, smooth = (transcripts(scene(recipe, noise, Stage(lattice=on)), 50, seed=1) for on in (True, False))
+    assert not np.array_equal(rounded, smooth)
+
+
 @pytest.mark.parametrize("name", ["dvp", "obj-l", "out-l", "private-r-admm", "m-admm-penalty"])
 def test_pure_noise_is_bounded_by_exact_intervals(name):
     found = audit(name, 2.0, 0.0, transcripts=5_000, seed=1)
@@ -130,6 +141,10 @@ class TestOneRun:
         )
         assert found.violated
 
+    def test_an_estimate_of_the_error_is_for_many_transcripts(self):
+        with pytest.raises(InputError, match="one run"):
+            audit("dp-admm", 4.0, DELTA, method="one-run", stage=Stage(evaluation_epsilon=1.0), canaries=50)
+
     @pytest.mark.parametrize("canaries", [3, 1_000_000])
     def test_how_many_fit(self, canaries):
         with pytest.raises(InputError, match="canaries"):
@@ -189,6 +204,13 @@ def test_an_audit_repeats_and_says_how_it_was_made():
     assert {"claimed", "lower_bound", "confidence", "transcripts", "method", "training", "statistic"} <= set(told)
     assert (told["transcripts"], told["confidence"], told["simulated"]) == (1000, 0.95, True)
     assert "not refuted" in str(one)
+
+
+def test_a_ratio_is_a_number_or_infinite():
+    found = audit("dp-admm", 2.0, DELTA, transcripts=1000, seed=3)
+    assert replace(found, claimed=0.0).ratio == math.inf
+    assert replace(found, claimed=0.0, measured=replace(found.measured, lower_bound=0.0)).ratio == 0.0
+    assert replace(found, claimed=math.inf).ratio == 0.0
 
 
 def test_a_claim_of_nothing_is_told_as_null():

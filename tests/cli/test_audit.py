@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dpadmm.audit import Stage, audit
 from dpadmm.audit.table import BEGIN, END
+from dpadmm.cli.audit import audit as command
 from dpadmm.papers import ALGORITHMS
 
 SHORT = ("--transcripts", 500, "--seed", 1)
+
+
+def test_defaults_are_those_of_the_library() -> None:
+    shown = {name: each.default for name, each in inspect.signature(command).parameters.items()}
+    known = {name: each.default for name, each in inspect.signature(audit).parameters.items()}
+    for name in ("delta", "transcripts", "canaries", "confidence", "seed", "method"):
+        assert shown[name] == known[name]
+    assert shown["records"] == Stage().records
 
 
 def test_one_object_with_what_must_be_known(dpadmm: Any) -> None:
@@ -51,6 +62,16 @@ def test_parts_can_be_changed(dpadmm: Any) -> None:
     )  # fmt: skip
     assert (told["method"], told["loss"], told["relation"]) == ("clopper-pearson", "logistic", "zero-out")
     assert (told["rounds"], told["confidence"]) == (2, 0.9)
+
+
+def test_a_picture(dpadmm: Any, tmp_path: Path) -> None:
+    path = tmp_path / "audit.svg"
+    arguments = ("audit", "--algorithm", "dp-admm", "--epsilon", 1, "--delta", 1e-5, *SHORT)
+    assert dpadmm(*arguments, "--picture", path).exit_code == 0
+    assert "<svg" in path.read_text()
+    refused = dpadmm(*arguments, "--picture", tmp_path / "audit.txt")
+    assert refused.exit_code == 2
+    assert "--picture" in refused.stderr
 
 
 def test_one_run(dpadmm: Any) -> None:

@@ -69,7 +69,8 @@ def distinguish(
     """Fixes an attack on some transcripts and tries it on others, `count` of each data set."""
     training = max(FEWEST, int(TRAINING * count))
     attack = trained(transcripts(run, training, derived(seed, "training"), source), bounds, confidence, delta)
-    mistakes = attack.mistakes(transcripts(run, count, derived(seed, "trial"), source, progress))
+    trial = transcripts(run, count, derived(seed, "trial"), source, progress)
+    mistakes = attack.mistakes(trial)
     return Measured(
         lower_bound=float(attack.bound(mistakes, confidence, delta)),
         transcripts=count,
@@ -78,6 +79,7 @@ def distinguish(
         statistic=attack.name,
         false_positives=float(mistakes.false_positives / mistakes.negatives),
         false_negatives=float(mistakes.false_negatives / mistakes.positives),
+        curve=_curve(*(attack.statistic(side) for side in trial)),
     )
 
 
@@ -106,14 +108,7 @@ def _drawn(
 ) -> Iterator[Attack]:
     """Two attacks by one statistic: with the line where both kinds of mistakes are equally rare, and where the bound is
     best."""
-    first, second = (np.sort(statistic(side)) for side in evidence)
-    lines = _candidates(first, second)
-    mistakes = Mistakes(
-        first.size - np.searchsorted(first, lines, side="right"),
-        first.size,
-        np.searchsorted(second, lines, side="right"),
-        second.size,
-    )
+    lines, mistakes = _by_line(*(statistic(side) for side in evidence))
     yield Attack(
         name, statistic, float(lines[np.argmin(np.abs(mistakes.false_positives - mistakes.false_negatives))]), bound
     )
@@ -147,6 +142,20 @@ def _normal_fit(evidence: FloatArray) -> Statistic:
         return logs[1] - logs[0]
 
     return statistic
+
+
+def _by_line(first: FloatArray, second: FloatArray) -> tuple[FloatArray, Mistakes]:
+    """Thresholds, and the mistakes that each makes on these values of a statistic."""
+    first, second = np.sort(first), np.sort(second)
+    lines = _candidates(first, second)
+    false_positives = first.size - np.searchsorted(first, lines, side="right")
+    return lines, Mistakes(false_positives, first.size, np.searchsorted(second, lines, side="right"), second.size)
+
+
+def _curve(first: FloatArray, second: FloatArray) -> tuple[tuple[float, float], ...]:
+    _, mistakes = _by_line(first, second)
+    rates = mistakes.false_positives / first.size, mistakes.false_negatives / second.size
+    return tuple(sorted(zip(*(rate.tolist() for rate in rates), strict=True)))
 
 
 def _candidates(first: FloatArray, second: FloatArray) -> FloatArray:

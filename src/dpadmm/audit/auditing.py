@@ -24,7 +24,7 @@ from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.events import GaussianDpEvent, Tally, flatten
 
 CONFIDENCE = 0.95
-TRANSCRIPTS = 10_000
+TRANSCRIPTS = 20_000
 CANARIES = 1_000
 FEWEST = 200
 
@@ -54,7 +54,9 @@ class Audit:
     @property
     def ratio(self) -> float:
         """Measured over claimed."""
-        return self.lower_bound / self.claimed if self.claimed > 0.0 else math.inf * self.lower_bound
+        if self.claimed > 0.0:
+            return self.lower_bound / self.claimed
+        return math.inf if self.lower_bound > 0.0 else 0.0
 
     @property
     def violated(self) -> bool:
@@ -64,7 +66,7 @@ class Audit:
     def summary(self) -> dict[str, Any]:
         """As JSON; infinities become null."""
         told = {**vars(self), **vars(self.measured), "ratio": self.ratio, "violated": self.violated, "simulated": True}
-        del told["measured"]
+        del told["measured"], told["curve"]
         return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in told.items()}
 
     def __str__(self) -> str:
@@ -99,12 +101,7 @@ def audit(
     takes it for a claim of Gaussian releases.
     """
     recipe = _recipe(algorithm)
-    if not 0.0 <= delta < 1.0:
-        raise InputError(f"delta {delta:g}: must lie between 0 and 1, such as 1e-5.")
-    if not 0.0 < confidence < 1.0:
-        raise InputError(f"confidence {confidence:g}: must lie between 0 and 1, such as 0.95.")
-    if transcripts < FEWEST:
-        raise InputError(f"{transcripts} transcripts: at least {FEWEST} are needed to say anything.")
+    _check(delta, confidence, transcripts)
     stage = stage or Stage()
     budget = _of_rounds(epsilon, delta, stage.evaluation_epsilon)
     if request is None:
@@ -144,6 +141,15 @@ def audit(
         measured=measured,
         seed=seed,
     )
+
+
+def _check(delta: float, confidence: float, transcripts: int) -> None:
+    if not 0.0 <= delta < 1.0:
+        raise InputError(f"delta {delta:g}: must lie between 0 and 1, such as 1e-5.")
+    if not 0.0 < confidence < 1.0:
+        raise InputError(f"confidence {confidence:g}: must lie between 0 and 1, such as 0.95.")
+    if transcripts < FEWEST:
+        raise InputError(f"{transcripts} transcripts: at least {FEWEST} are needed to say anything.")
 
 
 def _of_rounds(epsilon: float, delta: float, evaluation: float | None) -> Budget:

@@ -16,3 +16,4 @@ class Measured:
     statistic: str
     false_positives: float  # rates that were seen: of guesses for the second data set that were wrong,
     false_negatives: float  # and of those for the first
+    curve: tuple[tuple[float, float], ...] = ()  # the two rates, by where the line is drawn: to look at

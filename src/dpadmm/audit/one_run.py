@@ -61,12 +61,15 @@ def crowd(recipe: Algorithm, request: Request, stage: Stage, canaries: int) -> C
     """The run to be attacked, with the noise asked for."""
     if not FEWEST <= canaries <= MOST:
         raise InputError(f"{canaries} canaries: between {FEWEST} and {MOST:,} fit into one run.")
+    if stage.evaluation_epsilon is not None:
+        raise InputError("an estimate of the error is not attacked in one run; use many transcripts, or leave it out.")
     setting = chosen(recipe, replace(stage, width=canaries, records=canaries))
     pair = worst_pair(
         setting.problem.loss, setting.relation, noise_norm(recipe), canaries, stage.norm_bound, one_axis=True
     )
     turned = tuple([(np.roll(row, j), target) for j in range(canaries)] for row, target in pair)
-    return Crowd(recipe.plan(setting, request), (turned[0], turned[1]), stage.norm_bound)
+    plan = recipe.plan(setting, request)
+    return Crowd(plan.on_lattice() if stage.lattice else plan, (turned[0], turned[1]), stage.norm_bound)
 
 
 def guess(run: Crowd, confidence: float, delta: float, seed: int) -> Measured:

@@ -46,6 +46,7 @@ class Stage:
     norm_bound: float = 1.0
     broadcast: tuple[float, ...] | None = None  # what a server that cheats sends before round one
     evaluation_epsilon: float | None = None  # of one estimate of the error on the victim's own records, at the end
+    lattice: bool = False  # noise as real owners add it: on one lattice with the value
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,7 @@ def scene(recipe: Algorithm, request: Request, stage: Stage) -> Scene:
     plan = recipe.plan(setting, request)
     if stage.evaluation_epsilon is not None:
         plan = plan.with_evaluation(stage.evaluation_epsilon)
-    return Scene(plan, shards, broadcast)
+    return Scene(plan.on_lattice() if stage.lattice else plan, shards, broadcast)
 
 
 def noise_norm(recipe: Algorithm) -> int:

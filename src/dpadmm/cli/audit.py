@@ -69,11 +69,16 @@ def audit(
             "--evaluation-epsilon", help="Part of epsilon for an estimate of the error, at the end.", show_default=False
         ),
     ] = None,
+    lattice: Annotated[bool, typer.Option("--lattice", help="Noise on a lattice, as real owners add it.")] = False,
     records: Annotated[int, typer.Option("--records", help="Of each agent.")] = 10,
     seed: Annotated[int, typer.Option("--seed", help="Seed of all that is drawn.")] = 0,
     write: Annotated[
         Path | None,
         typer.Option("--write", help="Put the table into this Markdown file, between its marks.", show_default=False),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", help="Draw claims and mistakes to this .png, .svg or .pdf.", show_default=False),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Leave with exit code 1 if a claim is refuted.")] = False,
     as_json: AsJson = False,
@@ -87,14 +92,22 @@ def audit(
     from dpadmm.audit import table as all_of_them
     from dpadmm.audit.auditing import audit as attack
     from dpadmm.audit.scene import Stage
+    from dpadmm.cli import figures
     from dpadmm.spec import RunSpec
 
     budgets = numbers("--epsilon", epsilon)
     if write is not None:
         all_of_them.read(write)
+    if picture is not None:
+        figures.check(picture, "--picture")
     more: dict[str, Any] = {
         "stage": Stage(
-            loss=loss, relation=relation, rounds=rounds, records=records, evaluation_epsilon=evaluation_epsilon
+            loss=loss,
+            relation=relation,
+            rounds=rounds,
+            records=records,
+            evaluation_epsilon=evaluation_epsilon,
+            lattice=lattice,
         ),
         "paper_noise": paper_noise,
         "method": method,
@@ -115,6 +128,10 @@ def audit(
             found = [attack(recipe, budget, delta, progress=progress.move, **more) for budget in budgets]
     if write is not None:
         all_of_them.write(write, found)
+    if picture is not None:
+        from dpadmm.audit.tradeoff import draw
+
+        draw(found, picture)
     if as_json:
         many = algorithm == "all" or len(budgets) > 1
         print_json({"audits": [each.summary() for each in found]} if many else found[0].summary())
