@@ -268,6 +268,19 @@ class TestTable:
         assert text.count("| `dp-admm` |") == 2
         assert "old" not in text
 
+    def test_papers_noise_where_a_paper_has_a_rule(self, monkeypatch):
+        """Penalty perturbation is published by its density alone: it is left out, with the reason."""
+        some = {name: ALGORITHMS[name] for name in ("dp-admm", "m-admm-penalty", "private-r-admm")}
+        monkeypatch.setattr("dpadmm.audit.table.ALGORITHMS", some)
+        why = []
+        found = list(audits((0.5,), DELTA, skipped=why.append, paper_noise=True, transcripts=500))
+        assert [each.algorithm for each in found] == ["dp-admm", "private-r-admm"]
+        assert found[1].claimed == 1.0  # two rounds of four read records
+        assert len(why) == 1
+        assert "m-admm-penalty is left out" in why[0]
+        with pytest.raises(InputError, match="epsilon"):
+            list(audits((-1.0,), DELTA, transcripts=500))
+
     def test_a_refuted_claim_stands_out(self):
         found = audit("dp-admm", 1.0, DELTA, claimed=0.1, transcripts=5_000)
         assert "**refuted**" in markdown([found])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, table
+from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
 from dpadmm.cli.options import numbers
 from dpadmm.errors import InputError
 
@@ -120,7 +120,8 @@ def audit(
         if updates is not None or mechanism is not None:
             raise InputError("--updates and --mechanism change one algorithm; they do not go with 'all'.")
         with _bar(as_json) as progress:
-            found = list(all_of_them.audits(budgets, delta, announce=progress.announce, progress=progress.move, **more))
+            told: dict[str, Any] = {"announce": progress.announce, "skipped": print_warning, "progress": progress.move}
+            found = list(all_of_them.audits(budgets, delta, **told, **more))
     else:
         recipe = RunSpec(algorithm=algorithm, updates=updates, mechanism=mechanism).recipe()
         with _bar(as_json) as progress:
