@@ -22,6 +22,10 @@ class ClusterError(RuntimeError):
     """Other machines did not do their part, and trying again did not help; finished rounds are not lost."""
 
 
+class Unpublished(InputError):
+    """A paper's own noise was asked for where no paper has a rule for it."""
+
+
 class Refused(Exception):
     """A data owner's no: the reason is for whoever asked, and nothing was spent or released."""
 

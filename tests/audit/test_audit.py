@@ -9,10 +9,11 @@ import pytest
 from scipy.stats import binom
 
 from dpadmm.admm.noise import Multiplier
-from dpadmm.audit.attacks import trained
+from dpadmm.audit.attacks import Attack, _curve, trained
 from dpadmm.audit.auditing import audit, usual_method
-from dpadmm.audit.bounds import BOUNDS
+from dpadmm.audit.bounds import BOUNDS, guessed
 from dpadmm.audit.likelihood import RATIO
+from dpadmm.audit.one_run import crowd, guess
 from dpadmm.audit.scene import Stage, scene
 from dpadmm.audit.table import BEGIN, END, audits, markdown, write
 from dpadmm.audit.transcripts import transcripts
@@ -103,11 +104,15 @@ class TestEvaluation:
         stage = Stage(evaluation_epsilon=3.0, rounds=1)
         assert audit("dp-admm", 4.0, DELTA, stage=stage, claimed=1.0, transcripts=2000, seed=1).violated
 
-    def test_its_likelihood_ratio_has_mean_one(self):
-        run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, DELTA), replace(self.stage, evaluation_epsilon=0.5))
+    @pytest.mark.parametrize("name", ["dp-admm", "pvp-graph"])
+    def test_its_likelihood_ratio_has_mean_one(self, name):
+        run = scene(ALGORITHMS[name], Multiplier(3.0, DELTA), replace(self.stage, evaluation_epsilon=0.5))
         ratios = np.exp(transcripts(run, 5_000, seed=1)[0, :, -1, RATIO])
         assert ratios.std() > 0.2
         assert abs(ratios.mean() - 1.0) <= 4.5 * ratios.std() / np.sqrt(ratios.size)
+
+    def test_it_is_paid_for_by_the_rounds(self):
+        assert audit("dp-admm", 4.0, DELTA, stage=self.stage, transcripts=500).claimed == pytest.approx(4.0)
 
     @pytest.mark.parametrize(
         ("stage", "said"),
@@ -141,6 +146,30 @@ class TestOneRun:
         )
         assert found.violated
 
+    def found(self, monkeypatch, training, trial):
+        """Of made-up coins, by the place of their scores, on the run that guesses are fixed on and on the other."""
+        seeds, coins = [], iter((training, trial))
+        monkeypatch.setattr(
+            "dpadmm.audit.one_run._scored", lambda run, seed: (seeds.append(seed), (next(coins), np.arange(100.0)))[1]
+        )
+        found = guess(crowd(ALGORITHMS["dp-admm"], Multiplier(3.0, DELTA), Stage(), 100), 0.95, 1e-3, seed=1)
+        assert len(set(seeds)) == 2
+        return found
+
+    def test_how_many_are_guessed_is_fixed_on_another_run(self, monkeypatch):
+        place = np.arange(100)
+        wrong_between = (place >= 90) | ((place >= 10) & (place < 50))
+        found = self.found(monkeypatch, wrong_between, place >= 50)
+        number = int(found.statistic.split()[0])
+        assert found.statistic == f"{number} of {number} guesses right"
+        assert 10 <= number <= 20
+        assert found.lower_bound == guessed(100, number, number, 0.95, 1e-3)
+
+    def test_wrong_guesses_for_the_second_are_false_positives(self, monkeypatch):
+        found = self.found(monkeypatch, np.arange(100) >= 50, np.zeros(100, dtype=bool))
+        assert (found.false_positives, found.false_negatives) == (1.0, 0.0)
+        assert found.lower_bound == 0.0
+
     def test_an_estimate_of_the_error_is_for_many_transcripts(self):
         with pytest.raises(InputError, match="one run"):
             audit("dp-admm", 4.0, DELTA, method="one-run", stage=Stage(evaluation_epsilon=1.0), canaries=50)
@@ -173,6 +202,31 @@ class TestAttacks:
         assert attack.name == "trained"
         assert attack.reaches(self.evidence(0.2 * noise, noise), 0.95, DELTA) > 20.0
 
+    def test_a_fit_that_looks_good_where_it_was_made_is_not_chosen(self):
+        """Sixty rounds, of which one says something."""
+        noise, tells = np.random.default_rng(0).normal(size=(2, 1000, 60)), np.arange(60) == 0
+        noise[1] += tells
+        attack = trained(self.evidence(tells * noise, noise), BOUNDS["gdp"], 0.95, DELTA)
+        assert attack.name == "likelihood ratio"
+
+    def test_an_attack_is_tried_on_transcripts_that_it_was_not_fixed_on(self, monkeypatch):
+        fixed, tried, mistakes = [], [], Attack.mistakes
+        monkeypatch.setattr(
+            "dpadmm.audit.attacks.trained",
+            lambda evidence, *more: (fixed.append(evidence), trained(evidence, *more))[1],
+        )
+        monkeypatch.setattr(
+            Attack, "mistakes", lambda attack, evidence: (tried.append(evidence), mistakes(attack, evidence))[1]
+        )
+        audit("dp-admm", 1.0, DELTA, transcripts=1000)
+        assert [each.shape[1] for each in (*fixed, tried[-1])] == [500, 1000]
+        assert not np.isin(fixed[0][..., RATIO], tried[-1][..., RATIO]).any()
+
+    def test_a_curve_is_of_false_positives_and_false_negatives(self):
+        curve = _curve(np.array([0.0, 0.0, 0.0, 3.0]), np.array([1.0, 2.0, 4.0, 5.0]))
+        assert {(0.25, 0.0), (0.0, 0.5)} <= set(curve)
+        assert set(_curve(np.zeros(4), np.zeros(4))) == {(0.0, 1.0)}  # on the line is not above it
+
     def test_evidence_without_any_says_nothing(self):
         nothing = np.zeros((2, 1000, 3, 2))
         attack = trained(nothing, BOUNDS["clopper-pearson"], 0.95, DELTA)
@@ -204,6 +258,18 @@ def test_an_audit_repeats_and_says_how_it_was_made():
     assert {"claimed", "lower_bound", "confidence", "transcripts", "method", "training", "statistic"} <= set(told)
     assert (told["transcripts"], told["confidence"], told["simulated"]) == (1000, 0.95, True)
     assert "not refuted" in str(one)
+
+
+@pytest.mark.parametrize("more", [{"transcripts": 1000}, {"method": "one-run", "canaries": 100}], ids=str)
+def test_more_confidence_proves_less(more):
+    bold, careful = (audit("dp-admm", 8.0, DELTA, confidence=c, seed=1, **more) for c in (0.5, 0.99))
+    assert careful.lower_bound < bold.lower_bound
+
+
+def test_a_claim_that_is_just_reached_is_not_refuted():
+    found = audit("dp-admm", 2.0, DELTA, transcripts=1000, seed=3)
+    assert not replace(found, claimed=found.lower_bound).violated
+    assert replace(found, claimed=0.99 * found.lower_bound).violated
 
 
 def test_a_ratio_is_a_number_or_infinite():
@@ -278,14 +344,23 @@ class TestTable:
         assert found[1].claimed == 1.0  # two rounds of four read records
         assert len(why) == 1
         assert "m-admm-penalty is left out" in why[0]
-        with pytest.raises(InputError, match="epsilon"):
-            list(audits((-1.0,), DELTA, transcripts=500))
+        for paper in (True, False):  # what is wrong with the question is no reason to leave a recipe out
+            with pytest.raises(InputError, match="at least 200"):
+                list(audits((1.0,), DELTA, paper_noise=paper, transcripts=3))
 
     def test_a_refuted_claim_stands_out(self):
         found = audit("dp-admm", 1.0, DELTA, claimed=0.1, transcripts=5_000)
         assert "**refuted**" in markdown([found])
 
-    @pytest.mark.parametrize("text", ["no marks", f"{END} {BEGIN}"])
+    def test_a_line_has_what_was_claimed_and_what_was_measured(self):
+        found = audit("dp-admm", 1.0, DELTA, claimed=5.0, transcripts=2000, seed=1)
+        told = markdown([found]).splitlines()
+        assert "2,000 transcripts of each data set, and 1,000 more" in told[0]
+        assert told[-1] == (
+            f"| `dp-admm` | quantile | replace | 5 | {found.lower_bound:.3g} | {found.lower_bound / 5.0:.2f} | gdp |"
+        )
+
+    @pytest.mark.parametrize("text", ["no marks", BEGIN, END, f"{END} {BEGIN}"])
     def test_a_document_without_marks(self, tmp_path, text):
         document = tmp_path / "audit.md"
         document.write_text(text)

@@ -37,8 +37,19 @@ def test_the_upper_end_is_clopper_and_pearson_s(count, trials):
         assert binom.cdf(count, trials, float(upper(count, trials, 0.95))) == pytest.approx(0.025, rel=1e-9)
 
 
+def test_each_rate_is_bounded_by_its_own_transcripts():
+    rates = Mistakes(np.array(1), 10, np.array(3), 1000).at_most(0.95)
+    assert rates == (upper(1, 10, 0.95), upper(3, 1000, 0.95))
+
+
 def test_every_method_has_a_bound_or_is_the_one_run():
     assert set(METHODS) == {*BOUNDS, ONE_RUN}
+
+
+def test_the_usual_bound_is_the_sharpest_in_the_middle():
+    usual, *others = (float(bound(mistakes(300, 300, 1000), 0.95, 1e-5)) for bound in BOUNDS["gdp"])
+    assert others
+    assert usual > max(others)
 
 
 def test_epsilon_by_both_directions():
@@ -109,12 +120,13 @@ class TestOneRun:
         success = 1.0 / (1.0 + np.exp(-1.5))
         assert chance(100, 40, 36, 1.5, 0.0) == pytest.approx(binom.sf(35, 40, success), rel=1e-12)
 
-    def test_delta_by_brute_force(self):
+    @pytest.mark.parametrize("right", [12, 17])  # below and above the mean
+    def test_delta_by_brute_force(self, right):
         """max over i of P[right > W >= right - i] / i, written out."""
         success = 1.0 / (1.0 + np.exp(-0.5))
-        steps = [sum(binom.pmf(12 - j, 20, success) for j in range(1, i + 1)) / i for i in range(1, 13)]
-        expected = binom.sf(11, 20, success) + 2.0 * 1e-3 * 50 * max(steps)
-        assert chance(50, 20, 12, 0.5, 1e-3) == pytest.approx(expected, rel=1e-12)
+        steps = [sum(binom.pmf(right - j, 20, success) for j in range(1, i + 1)) / i for i in range(1, right + 1)]
+        expected = binom.sf(right - 1, 20, success) + 2.0 * 1e-3 * 50 * max(steps)
+        assert chance(50, 20, right, 0.5, 1e-3) == pytest.approx(expected, rel=1e-12)
 
     @given(st.integers(1, 60), st.data())
     @settings(max_examples=60, deadline=None)

@@ -134,3 +134,10 @@ def test_records_are_matched_whatever_their_order() -> None:
     np.testing.assert_array_equal(told.rows, rows)
     np.testing.assert_allclose(told.cosine, 1.0)
     assert told.label_right == (True, False, True)
+
+
+def test_rows_of_the_wrong_length_have_the_right_direction() -> None:
+    rows, labels = _rows(3, 5), np.array([0, 1, 2])
+    told = compare(Recovered(1.5 * rows, labels, 0.0), rows, labels)
+    np.testing.assert_allclose(told.cosine, 1.0)
+    np.testing.assert_allclose(told.relative_error, 0.5)

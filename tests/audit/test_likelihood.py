@@ -10,7 +10,7 @@ from dpadmm.admm.perturbations import Free
 from dpadmm.audit.likelihood import NOISE, RATIO, evidence
 from dpadmm.audit.messages import messages
 from dpadmm.audit.scene import Stage, scene
-from dpadmm.audit.transcripts import SideBySide, _cohort, transcripts
+from dpadmm.audit.transcripts import SideBySide, _cohort, _opened, transcripts
 from dpadmm.engine.loop import start
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
@@ -36,6 +36,16 @@ def test_a_likelihood_ratio_has_mean_one(recipe, stage):
     for side, sign in ((0, 1.0), (1, -1.0)):
         ratios = np.exp(sign * found[side])
         assert abs(ratios.mean() - 1.0) <= 4.5 * ratios.std() / np.sqrt(ratios.size) + 1e-9
+
+
+@pytest.mark.parametrize("mechanism", ["gamma-norm", "gaussian"])
+def test_a_likelihood_ratio_has_mean_one_where_records_bend_the_objective(mechanism):
+    """One logistic record and little else: without the Jacobian, or the extra curvature, the ratio is far off."""
+    recipe = ALGORITHMS["dvp"].tuned(mechanism=mechanism, extra_curvature=0.5)
+    stage = Stage(loss="logistic", relation="zero-out", rounds=2, records=1, agents=1, rho=0.3, broadcast=(2.0, 1.0))
+    found = transcripts(scene(recipe, Multiplier(3.0, 1e-5), stage), 10_000, seed=3)[..., RATIO].sum(axis=2)
+    for ratios in (np.exp(found[0]), np.exp(-found[1])):
+        assert abs(ratios.mean() - 1.0) <= 4.5 * ratios.std() / np.sqrt(ratios.size)
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)
@@ -104,6 +114,21 @@ def test_transcripts_repeat_from_their_seed_and_differ_from_each_other():
     assert np.array_equal(one, again)
     assert not np.isin(one[..., RATIO].ravel(), other[..., RATIO].ravel()).any()
     assert np.unique(one[..., RATIO]).size == one[..., RATIO].size
+
+
+def test_what_a_cheating_server_sends_is_what_is_answered():
+    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Stage(broadcast=(3.0, -1.0)))
+    cohort = _cohort(run, 5, SideBySide(1, run.agents))
+    message = next(messages(cohort, _opened(run, cohort), np.arange(0, 10 * run.agents, run.agents)))
+    assert np.array_equal(message.common, np.tile([3.0, -1.0], (10, 1)))
+
+
+def test_every_transcript_has_noise_of_its_own(monkeypatch):
+    """Also those of another batch, and those of the other data set: mistakes are counted as independent."""
+    monkeypatch.setattr("dpadmm.audit.transcripts.TOGETHER", 200)
+    found = transcripts(scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Stage()), 300, seed=1)
+    assert np.unique(found[..., RATIO]).size == found[..., RATIO].size
+    assert abs(np.corrcoef(*found[..., 0, NOISE])[0, 1]) < 0.25
 
 
 def test_words_side_by_side_are_nobody_else_s():

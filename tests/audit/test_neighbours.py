@@ -8,6 +8,7 @@ import pytest
 
 from dpadmm.admm.noise import Multiplier
 from dpadmm.audit.neighbours import CLASSES, OVER, blank, sheet, worst_pair
+from dpadmm.audit.one_run import crowd
 from dpadmm.audit.scene import WORST, Stage, chosen, scene
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
@@ -88,6 +89,24 @@ class TestScene:
         assert different == [(0, 0)]
         assert np.array_equal(run.victims(2, 0).starts, first.starts[[0, 0]])
         assert np.array_equal(run.victims(2, 1).starts, second.starts[[0, 0]])
+
+    def test_all_other_records_are_blank(self):
+        run = scene(ALGORITHMS["dp-admm"], Multiplier(1.0), Stage(agents=3, records=4))
+        assert np.array_equal(np.flatnonzero(run.shards.features.any(axis=1)), run.shards.starts[[0, 3]])
+
+    def test_in_one_run_coins_decide_the_victim_s_records_and_others_have_none(self):
+        run = crowd(ALGORITHMS["dp-admm"], Multiplier(1.0), Stage(agents=3, relation="zero-out"), 20)
+        coins = np.arange(20) % 3 == 0
+        rows = run.shards(coins).features.any(axis=1).reshape(3, 20)
+        assert np.array_equal(rows[0], ~coins)  # blank if the coin says so
+        assert not rows[1:].any()
+
+    def test_laplace_noise_is_attacked_along_the_diagonal_and_in_one_run_along_axes(self):
+        recipe = ALGORITHMS["obj-l"]
+        rows = scene(recipe, Multiplier(1.0), Stage(records=1)).victims(2, 0).features
+        assert np.allclose(np.abs(rows[rows.any(axis=1)]), np.sqrt(0.5))
+        for side in crowd(recipe, Multiplier(1.0), Stage(), 20).pairs:
+            assert np.array_equal(np.abs([row for row, _ in side]), np.eye(20))
 
     @pytest.mark.parametrize(
         ("name", "loss", "relation"),

@@ -205,8 +205,9 @@ def test_a_true_total_of_a_paper_is_not_refuted():
 
 
 class TestObjectivePerturbation:
-    """One logistic record, w = 1, lambda = 0.3, sigma = 10, and a linear offset that a server brings in by its
-    broadcast: the counterexample of AUDIT B6. Noise of ten sensitivities in an objective is not 0.1-GDP."""
+    """One logistic record, w = 1, lambda = 0.3, sigma = 10: the counterexample of AUDIT B6, also with the linear offset
+    of its figures, which a server brings in by its broadcast. Noise of ten sensitivities in an objective is not
+    0.1-GDP."""
 
     def found(self, offset: float, **more: Any) -> Audit:
         stage = Stage(
@@ -216,7 +217,7 @@ class TestObjectivePerturbation:
         broken = ALGORITHMS["dvp"].tuned(mechanism="gaussian", extra_curvature=0.0)
         return attacked(broken, 1.0, stage=stage, request=Multiplier(10.0, DELTA), transcripts=40_000, **more)
 
-    @pytest.mark.parametrize("offset", [3.0, 8.0])
+    @pytest.mark.parametrize("offset", [0.0, 3.0, 8.0])
     def test_naive_gdp_is_refuted(self, offset):
         naive = gaussian.epsilon(0.1, DELTA)
         found = self.found(offset, claimed=naive, method="gdp")

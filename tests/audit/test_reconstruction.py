@@ -68,6 +68,7 @@ def test_a_private_run_gives_nothing_away(source: str, algorithm: str) -> None:
     assert bare.found.relative_error[0] < 1e-6
     assert private.guarantee is not None
     assert private.guarantee.epsilon <= 1.0
+    assert private.guarantee.delta == ONE[0].delta
     assert private.found.relative_error[0] > 0.5
     assert private.found.cosine[0] < 0.5  # in 30 dimensions a guess has 0.2, give or take
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,41 @@ def test_parts_can_be_changed(dpadmm: Any) -> None:
     assert (told["rounds"], told["confidence"]) == (2, 0.9)
 
 
+def test_all_that_is_asked_for_reaches_the_attack(dpadmm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr("dpadmm.audit.auditing.audit", lambda *one, **more: (seen.update(more), audit(*one, **more))[1])
+    dpadmm(
+        "audit", "--algorithm", "dp-admm", "--epsilon", 4, "--delta", 1e-5, "--evaluation-epsilon", 1, "--lattice",
+        "--records", 5, "--rounds", 2, "--loss", "logistic", "--relation", "zero-out", "--method", "clopper-pearson",
+        "--canaries", 50, "--transcripts", 500, "--confidence", 0.9, "--seed", 2,
+    )  # fmt: skip
+    assert seen.pop("stage") == Stage(
+        loss="logistic", relation="zero-out", rounds=2, records=5, evaluation_epsilon=1.0, lattice=True
+    )
+    assert seen.pop("progress")
+    assert seen == {
+        "paper_noise": False, "method": "clopper-pearson", "transcripts": 500, "canaries": 50, "confidence": 0.9,
+        "seed": 2,
+    }  # fmt: skip
+
+
+def test_one_refuted_claim_of_several_is_enough(dpadmm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = audit("dp-admm", 2.0, 1e-5, transcripts=1000)
+    monkeypatch.setattr("dpadmm.audit.auditing.audit", lambda _, epsilon, *a, **b: replace(found, claimed=epsilon))
+    arguments = ("audit", "--algorithm", "dp-admm", "--epsilon", "0.1,9", "--delta", 1e-5, "--strict")
+    shown, told = dpadmm(*arguments), dpadmm(*arguments, "--json")
+    assert (shown.exit_code, told.exit_code) == (1, 1)
+    assert shown.stdout.count("refuted") == 1
+    assert [each["violated"] for each in json.loads(told.stdout)["audits"]] == [True, False]
+    assert dpadmm("audit", "--algorithm", "dp-admm", "--epsilon", 9, "--strict").exit_code == 0
+
+
+def test_a_document_is_looked_at_before_anything_is_attacked(dpadmm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpadmm.audit.auditing.audit", lambda *one, **more: pytest.fail("it is not"))
+    result = dpadmm("audit", "--algorithm", "dp-admm", "--epsilon", 1, "--write", "no-such-file.md")
+    assert result.exit_code == 2
+
+
 def test_a_picture(dpadmm: Any, tmp_path: Path) -> None:
     path = tmp_path / "audit.svg"
     arguments = ("audit", "--algorithm", "dp-admm", "--epsilon", 1, "--delta", 1e-5, *SHORT)
@@ -78,7 +114,7 @@ def test_one_run(dpadmm: Any) -> None:
     arguments = ("audit", "--algorithm", "dp-admm", "--epsilon", 8, "--delta", 1e-5, "--method", "one-run")
     told = json.loads(dpadmm(*arguments, "--canaries", 100, "--json").stdout)
     assert (told["method"], told["canaries"], told["transcripts"]) == ("one-run", 100, 1)
-    assert "one run, 100 canaries" in dpadmm(*arguments, "--canaries", 100).stdout
+    assert "one run with 100 canaries" in dpadmm(*arguments, "--canaries", 100).stdout
 
 
 def test_all_of_them_into_a_document(dpadmm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +138,9 @@ def test_all_of_them_into_a_document(dpadmm: Any, tmp_path: Path, monkeypatch: p
         (("--transcripts", "3"), "transcripts"),
         (("--write", "no-such-file.md"), "cannot be read"),
         (("--loss", "cubic"), "unknown loss"),
+        (("--method", "one-run", "--picture", "audit.png"), "nothing to draw"),
+        (("--algorithm", "all", "--epsilon", "1,2,3", "--picture", "audit.png"), "panels"),
+        (("--algorithm", "all", "--paper-noise", "--method", "magic"), "unknown method"),
     ],
 )
 def test_bad_input(dpadmm: Any, changes: tuple[str, ...], said: str) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm.audit.auditing import Audit, audit
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, Unpublished
 from dpadmm.papers import ALGORITHMS
 
 BEGIN, END = "<!-- audit: begin -->", "<!-- audit: end -->"
+COUNT = sum(recipe.private for recipe in ALGORITHMS.values())
 HEADER = (
     "| algorithm | loss | relation | claimed epsilon | audited lower bound | ratio | method |",
     "|---|---|---|---|---|---|---|",
@@ -32,10 +33,8 @@ def audits(
             announce(f"{name}, epsilon {epsilon:g}")
             try:
                 yield audit(name, epsilon, delta, **more)
-            except InputError as refusal:
-                if not more.get("paper_noise"):
-                    raise
-                skipped(f"{name} is left out: {refusal}")
+            except Unpublished as reason:
+                skipped(f"{name} is left out: {reason}")
 
 
 def markdown(found: Sequence[Audit]) -> str:
@@ -46,11 +45,16 @@ def markdown(found: Sequence[Audit]) -> str:
         for a in found
     ]
     first = found[0]
-    made = (
-        f"Delta {first.delta:g}; {first.measured.transcripts:,} transcripts of each data set and "
-        f"{first.measured.training:,} more to fix the attack on, confidence {first.confidence:.0%}, seed {first.seed}."
-    )
+    made = f"Delta {first.delta:g}; {how(first)}, confidence {first.confidence:.0%}, seed {first.seed}."
     return "\n".join((made, "", *HEADER, *lines))
+
+
+def how(audit: Audit) -> str:
+    """What the attack had to go on."""
+    seen = audit.measured
+    if seen.canaries > 1:
+        return f"one run with {seen.canaries:,} canaries, and one more to fix the number of guesses on"
+    return f"{seen.transcripts:,} transcripts of each data set, and {seen.training:,} more to fix the attack on"
 
 
 def write(path: Path, found: Sequence[Audit]) -> None:

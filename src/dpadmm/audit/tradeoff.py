@@ -31,14 +31,19 @@ def allowed(audit: Audit, false_positives: FloatArray) -> FloatArray:
     return np.maximum(0.0, np.maximum(steep, flat))
 
 
+def check(audits: int, method: str | None) -> None:
+    """Before the work, so that what cannot be drawn does not cost it."""
+    if method == ONE_RUN:
+        raise InputError("--picture: one run has guesses and no two kinds of transcripts; there is nothing to draw.")
+    if audits > MOST:
+        raise InputError(f"--picture: {audits} audits, and {MOST} panels are the most that can be looked at.")
+
+
 def draw(audits: Sequence[Audit], path: Path) -> None:
     """A panel for each audit."""
     from matplotlib.figure import Figure  # no windows, no global state
 
-    if any(audit.method == ONE_RUN for audit in audits):
-        raise InputError("--picture: one run has guesses and no two kinds of transcripts; there is nothing to draw.")
-    if len(audits) > MOST:
-        raise InputError(f"--picture: {len(audits)} audits, and {MOST} panels are the most that can be looked at.")
+    check(len(audits), audits[0].method)
     columns = min(COLUMNS, len(audits))
     rows = -(-len(audits) // columns)
     figure = Figure(figsize=(3.2 * columns + 0.6, 3.2 * rows + 0.4), layout="constrained")

@@ -90,6 +90,7 @@ def audit(
     above the claim refutes it; a bound below proves nothing.
     """
     from dpadmm.audit import table as all_of_them
+    from dpadmm.audit import tradeoff
     from dpadmm.audit.auditing import audit as attack
     from dpadmm.audit.scene import Stage
     from dpadmm.cli import figures
@@ -100,6 +101,7 @@ def audit(
         all_of_them.read(write)
     if picture is not None:
         figures.check(picture, "--picture")
+        tradeoff.check(len(budgets) * (all_of_them.COUNT if algorithm == "all" else 1), method)
     more: dict[str, Any] = {
         "stage": Stage(
             loss=loss,
@@ -130,9 +132,7 @@ def audit(
     if write is not None:
         all_of_them.write(write, found)
     if picture is not None:
-        from dpadmm.audit.tradeoff import draw
-
-        draw(found, picture)
+        tradeoff.draw(found, picture)
     if as_json:
         many = algorithm == "all" or len(budgets) > 1
         print_json({"audits": [each.summary() for each in found]} if many else found[0].summary())
@@ -143,6 +143,8 @@ def audit(
 
 
 def _show(found: list[Audit]) -> None:
+    from dpadmm.audit.table import how
+
     shown = table(["algorithm", "loss", "relation", "claimed", "at least", "ratio", "method"])
     for each in found:
         ratio = f"{each.ratio:.2f}" + (" refuted" if each.violated else "")
@@ -152,15 +154,9 @@ def _show(found: list[Audit]) -> None:
         )  # fmt: skip
     out().print(shown)
     first = found[0]
-    said = (
-        f"delta {first.delta:g}, confidence {first.confidence:.0%}; "
-        + (
-            f"one run, {first.measured.canaries:,} canaries, {first.measured.statistic}"
-            if first.measured.canaries > 1
-            else f"{first.measured.transcripts:,} transcripts of each data set, by {first.measured.statistic}"
-        )
-        + (f"; the claim is the paper's, the account says {first.accounted:.4g}" if first.claim == "paper" else "")
-    )
+    said = f"delta {first.delta:g}, confidence {first.confidence:.0%}; {how(first)}; by {first.measured.statistic}"
+    if first.claim == "paper":
+        said += f"; the claim is the paper's, the account says {first.accounted:.4g}"
     out().print(said, markup=False, soft_wrap=True)
 
 

@@ -16,7 +16,7 @@ from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.linear import TERMS, LinearTerm
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Memory, Solver
-from dpadmm.errors import InputError, unknown
+from dpadmm.errors import InputError, Unpublished, unknown
 from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses.margin import MarginLoss
@@ -144,7 +144,7 @@ class Objective(Perturbation):
         if self.extra_curvature is not None:
             raise InputError("the papers' noise chooses its extra curvature by itself; give one of the two.")
         if self.mechanism != GammaNorm.name:
-            raise InputError(f"no paper has a rule for {self.mechanism!r} noise in an objective; give a total budget.")
+            raise Unpublished(f"no paper has a rule for {self.mechanism!r} noise in an objective; give a total budget.")
         left = epsilon - 2.0 * term.jacobian(np.zeros(term.setting.agents)).max(axis=0)
         needed = term.record_curvature / np.expm1(epsilon / 4.0) - term.base.min(axis=0)
         multipliers = 1.0 / np.where(left > 0, left, epsilon / 2.0)

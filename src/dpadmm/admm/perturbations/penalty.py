@@ -8,7 +8,7 @@ from dpadmm.admm.noise import Density
 from dpadmm.admm.perturbations.linear import LinearTerm
 from dpadmm.admm.perturbations.objective import Objective
 from dpadmm.admm.setting import Setting
-from dpadmm.errors import InputError
+from dpadmm.errors import Unpublished
 from dpadmm.problems.shards import FloatArray
 
 
@@ -32,4 +32,4 @@ class PenaltyNoise(Objective):
         return super()._of_density(setting, request, kappas) * kappas[:1]
 
     def _as_published(self, term: LinearTerm, epsilon: float) -> tuple[FloatArray, FloatArray]:
-        raise InputError("perturbation 'penalty': its paper gives noise by its density; give an alpha, or a budget.")
+        raise Unpublished("perturbation 'penalty': its paper gives noise by its density; give an alpha, or a budget.")
