@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import numba
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing: the first one pays for imports, and others use the machine.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -215,7 +215,7 @@ class TestObjectivePerturbation:
             broadcast=(offset / 0.3,),
         )  # fmt: skip
         broken = ALGORITHMS["dvp"].tuned(mechanism="gaussian", extra_curvature=0.0)
-        return attacked(broken, 1.0, stage=stage, request=Multiplier(10.0, DELTA), transcripts=40_000, **more)
+        return attacked(broken, 1.0, stage=stage, request=Multiplier(10.0, DELTA), transcripts=20_000, **more)
 
     @pytest.mark.parametrize("offset", [0.0, 3.0, 8.0])
     def test_naive_gdp_is_refuted(self, offset):

@@ -22,7 +22,7 @@ from dpadmm.audit.transcripts import Progress, SideBySide, Source, transcripts
 from dpadmm.privacy.randomness import derived
 from dpadmm.problems.shards import FloatArray, IntArray
 
-TRAINING = 0.5  # transcripts to fix an attack on, for each that it is tried on
+TRAINING = 1.0  # transcripts to fix an attack on, for each that it is tried on
 FEWEST = 500
 LINES = 100  # thresholds that are tried
 SURE = 0.999  # confidence that it takes to leave the usual attack
