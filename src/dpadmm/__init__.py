@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from dpadmm.engine.preparing import prepare
     from dpadmm.engine.result import Result
     from dpadmm.errors import ConvergenceError, InputError
+    from dpadmm.estimators import (
+        PrivateLinearSVC,
+        PrivateLogisticRegression,
+        PrivateQuantileRegressor,
+        PrivateRidge,
+    )
     from dpadmm.papers import ALGORITHMS
     from dpadmm.privacy.accounting import Account, Accounts, Guarantee
     from dpadmm.privacy.calibration import Budget
@@ -45,6 +51,10 @@ _HOMES = {
     "Experiment": "dpadmm.spec",
     "Guarantee": "dpadmm.privacy.accounting",
     "InputError": "dpadmm.errors",
+    "PrivateLinearSVC": "dpadmm.estimators",
+    "PrivateLogisticRegression": "dpadmm.estimators",
+    "PrivateQuantileRegressor": "dpadmm.estimators",
+    "PrivateRidge": "dpadmm.estimators",
     "Problem": "dpadmm.problems.problem",
     "Relation": "dpadmm.privacy.relations",
     "Result": "dpadmm.engine.result",
@@ -70,6 +80,10 @@ __all__ = [
     "Experiment",
     "Guarantee",
     "InputError",
+    "PrivateLinearSVC",
+    "PrivateLogisticRegression",
+    "PrivateQuantileRegressor",
+    "PrivateRidge",
     "Problem",
     "Relation",
     "Result",

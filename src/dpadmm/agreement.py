@@ -51,8 +51,9 @@ class Agreement:
     def plan(self) -> Plan:
         """The plan of all agents."""
         counts = np.asarray(self.counts, dtype=np.int64)
-        if self.run.components is not None:
-            raise InputError("components are a run of their own, 'private-components', before the one on turned rows.")
+        for name, recipe in (("components", "private-components"), ("standardise", "private-column-moments")):
+            if getattr(self.run, name) is not None:
+                raise InputError(f"{name} is a run of its own, {recipe!r}, before the one on the rows it leads to.")
         if self.missing and self.run.recipe().consensus.decentralised:
             raise InputError("on a graph no round can be missed: a node's neighbours cannot go on without its release.")
         return self.run.plan(counts, self.width, self.classes, self.records_per_person)

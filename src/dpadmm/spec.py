@@ -35,6 +35,7 @@ from dpadmm.problems.sets.text import parse
 from dpadmm.problems.shards import IntArray
 from dpadmm.quantiles import ordered, with_levels
 
+ROUNDS = 100  # where nobody says how many
 WEIGHTINGS = ("owners", "records")
 
 
@@ -49,7 +50,7 @@ class RunSpec:
     penalty: str = "l2"
     strength: float = 1e-6
     set: str = "whole"
-    rounds: int = 100
+    rounds: int | None = None  # None: 100, or as many as `auto` finds best
     epsilon: float | None = None
     delta: float | None = None
     epsilons: tuple[float, ...] = ()  # of each agent, in their order, instead of one for all
@@ -59,7 +60,7 @@ class RunSpec:
     paper_noise: bool = False  # epsilon and delta are those of every round, as in the papers
     noise_multiplier: float | None = None
     norm_bound: float | None = None  # public; None: the one the data set documents, else 1
-    intercept: bool = False
+    intercept: bool | None = None  # None: none, unless `auto` gives one
     precision: str = "float64"  # of the records; float32 is faster, and what its sums lose is paid for
     weighting: str | None = None  # "owners": all count alike; "records": all of those do
     rho: float | None = None
@@ -69,6 +70,8 @@ class RunSpec:
     radius: float | None = None
     components: str | None = None  # rows in principal components: how many, or a rule (see `components`)
     components_share: float = 0.1  # of the budget, for finding them
+    standardise: float | None = None  # the share of the budget for means and squares of columns, to standardise rows by
+    momentum: float | None = None
     schedule: str | None = None
     updates: int | None = None  # local updates a round
     batch: float | None = None  # records of a mini-batch, or the share of them below 1
@@ -99,7 +102,7 @@ class RunSpec:
         changes: dict[str, Any] = {
             name: getattr(self, name)
             for name in (
-                *("mechanism", "updates", "batch", "sampling", "average", "reach", "damping"),
+                *("mechanism", "updates", "batch", "sampling", "average", "reach", "damping", "momentum"),
                 *("tolerance", "extra_curvature", "unit_gain", "weighting"),
             )
             if getattr(self, name) is not None
@@ -137,7 +140,7 @@ class RunSpec:
             raise InputError(f"algorithm {self.algorithm!r} does not go with loss {loss.name!r}.")
         domain = parse(self.set)
         if self.non_crossing:
-            domain = ordered(loss, domain, self.clip, self.intercept)
+            domain = ordered(loss, domain, self.clip, bool(self.intercept))
         return Problem(loss, build("penalty", PENALTIES, self.penalty), self.strength, domain, records)
 
     def request(self) -> Request:
@@ -171,7 +174,7 @@ class RunSpec:
             dimension=problem.loss.dimension(width, classes),
             norm_bound=self.row_bound,
             relation=Relation.parse(self.relation),
-            rounds=self.rounds,
+            rounds=ROUNDS if self.rounds is None else self.rounds,
             rho=recipe.base_rho if self.rho is None else self.rho,
             radius=recipe.base_radius if self.radius is None else self.radius,
             unit_size=records_per_person,

@@ -30,7 +30,7 @@ def _shell(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_verbs_are_those_of_the_design() -> None:
-    assert {verb[0] for verb in VERBS} >= {"train", "predict", "privacy", "demo", "algorithms", "losses"}
+    assert {verb[0] for verb in VERBS} >= {"train", "compare", "predict", "privacy", "demo", "algorithms", "losses"}
     assert {("privacy", "spent"), ("privacy", "calibrate"), ("privacy", "claims")} <= set(VERBS)
 
 

@@ -110,17 +110,18 @@ class Algorithm:
         self.schedule.check(setting)
 
     def tuned(self, **changes: Any) -> Algorithm:
-        """The same recipe with another schedule or rho, or with fields of its solver or perturbation set (mechanism,
-        updates, tolerance, extra_curvature); an `InputError` where no part of the recipe has such a field."""
+        """The same recipe with another schedule or rho, or with fields of its solver, perturbation or consensus set
+        (mechanism, updates, momentum); an `InputError` where no part of the recipe has such a field."""
         own = {name: changes.pop(name) for name in ("schedule", "rho", "dual_rho", "weighting") if name in changes}
         for name in changes:
-            if not any(_has(p.solver, name) or _has(p.perturbation, name) for p in self.phases):
+            parts = [self.consensus, *(part for p in self.phases for part in (p.solver, p.perturbation))]
+            if not any(_has(part, name) for part in parts):
                 raise InputError(f"algorithm {self.name!r} has no {name.replace('_', ' ')} to set.")
         phases = tuple(
             replace(p, solver=_with(p.solver, changes), perturbation=_with(p.perturbation, changes))
             for p in self.phases
         )
-        return replace(self, phases=phases, **own)
+        return replace(self, consensus=_with(self.consensus, changes), phases=phases, **own)
 
     def plan(self, setting: Setting, request: Request) -> Plan:
         """Fixes every number of the run."""

@@ -105,5 +105,11 @@ def answer(
 def combine(plan: Plan, server: Server, releases: FloatArray, round: int) -> Server:
     """The server's half, from releases (runs, agents, D)."""
     return plan.algorithm.consensus.combine(
-        plan.setting, server, releases, eta=plan.eta(round), rho=plan.rho(round), next_rho=plan.rho(round + 1)
+        plan.setting,
+        server,
+        releases,
+        round=round,
+        eta=plan.eta(round),
+        rho=plan.rho(round),
+        next_rho=plan.rho(round + 1),
     )

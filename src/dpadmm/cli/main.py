@@ -8,7 +8,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpadmm.cli import audit, demo, graph, ledger, listings, power_flow, predict, privacy, reconstruct, slope, train
+from dpadmm.cli import (
+    audit,
+    compare,
+    demo,
+    graph,
+    ledger,
+    listings,
+    power_flow,
+    predict,
+    privacy,
+    reconstruct,
+    slope,
+    train,
+)
 from dpadmm.cli.console import print_error
 from dpadmm.errors import ClusterError, ConvergenceError, InputError
 
@@ -53,7 +66,7 @@ def _root(
     pass
 
 
-for verb in (train, predict, slope, power_flow, privacy, audit, graph, ledger, demo, reconstruct, listings):
+for verb in (train, compare, predict, slope, power_flow, privacy, audit, graph, ledger, demo, reconstruct, listings):
     verb.register(app)
 
 

@@ -24,13 +24,12 @@ def save(path: Path, digest: str, state: State, history: History) -> None:
     arrays = {
         "digest": np.array(digest),
         "round": np.array(state.round),
-        "common": state.server.common,
-        "dual": state.server.dual,
         "model": state.common,
         "mean_common": state.mean_common,
         "mean_local": state.mean_local,
         "mean_local_before": state.mean_local_before,
     }
+    arrays |= {f"server.{name}": values for name, values in state.server.to_arrays().items()}
     arrays |= {f"agents.{name}": values for name, values in state.agents.to_arrays().items()}
     arrays |= {f"history.{name}": values for name, values in history.to_arrays().items()}
     beside = path.with_suffix(".partial.npz")
@@ -55,8 +54,8 @@ def load(path: Path, digest: str) -> tuple[State, History]:
     try:
         agents = AgentState.from_arrays(_below("agents.", arrays))
         means = (arrays["mean_common"], arrays["mean_local"], arrays["mean_local_before"])
-        state = State(int(arrays["round"]), Server(arrays["common"], arrays["dual"]), arrays["model"], agents, *means)
-    except KeyError as error:
+        state = State(int(arrays["round"]), Server(**_below("server.", arrays)), arrays["model"], agents, *means)
+    except (KeyError, TypeError) as error:
         raise InputError(f"checkpoint {str(path)!r} lacks {error}; start the run again.") from None
     return state, History.from_arrays(_below("history.", arrays))
 

@@ -17,7 +17,6 @@ from dpadmm.admm.noise import PaperNoise
 from dpadmm.admm.recycling_condition import Condition, condition
 from dpadmm.admm.solvers import Exact, Recycled
 from dpadmm.engine import checkpoint
-from dpadmm.engine.components import lifted_state
 from dpadmm.engine.engines import opened
 from dpadmm.engine.folder import Folder
 from dpadmm.engine.history import History
@@ -26,11 +25,13 @@ from dpadmm.engine.observer import Observer
 from dpadmm.engine.preparing import Prepared, prepare, with_choices
 from dpadmm.engine.result import Result
 from dpadmm.engine.slopes import SlopeError
+from dpadmm.engine.stages import lifted_state
 from dpadmm.engine.workforce import Engine, Local
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import Seeded
+from dpadmm.problems.components import Components
 from dpadmm.problems.shards import FloatArray
 from dpadmm.spec import Experiment
 
@@ -94,7 +95,7 @@ def run_prepared(
         else:
             state, history = start(cohort), History()
         with closing(engine.hire(cohort, state)) as workforce:
-            rotation = None if part.components is None else part.components.rotation
+            rotation = part.view.rotation if isinstance(part.view, Components) else None
             slope_error = SlopeError.of(part.dataset, part.plan.setting.problem.loss.outputs(0), rotation)
             observer = Observer(cohort, part.test, part.delta, workforce, slope_error)
             for reached in rounds(cohort, state, workforce):
@@ -108,7 +109,7 @@ def run_prepared(
                     checkpoint.save(kept, digest, state, history)
             if part.plan.evaluation is not None:
                 estimates.append(evaluate(cohort, state, workforce))
-        parts.append((lifted_state(without_memory(state), rotation, part.experiment.run.intercept), history))
+        parts.append((lifted_state(without_memory(state), part.view, bool(part.experiment.run.intercept)), history))
     result = _result(prepared, part, parts, time.perf_counter() - began)
     if estimates:
         result = replace(result, estimated_error=float(np.concatenate(estimates).mean()))
@@ -123,7 +124,7 @@ def _groups(prepared: Prepared) -> list[range]:
     setting, recipe = prepared.plan.setting, prepared.plan.algorithm
     exact = any(isinstance(phase.solver, Exact) for phase in recipe.phases)
     per_run = setting.agents * setting.dimension * (setting.dimension if exact else 1)
-    # Every run finds components of its own, so that no two can go side by side.
+    # Every run sees its rows in its own way, so that no two can go side by side.
     size = max(1, NUMBERS_AT_ONCE // per_run) if prepared.stage is None else 1
     repeats = prepared.experiment.simulation.repeats
     return [range(first, min(first + size, repeats)) for first in range(0, repeats, size)]
@@ -149,8 +150,9 @@ def _result(prepared: Prepared, last: Prepared, parts: list[tuple[State, History
         seconds=seconds,
         warnings=prepared.warnings,
         choices=prepared.choices,
+        reasons=prepared.reasons,
         convergence=_convergence(plan),
-        components=last.components,
+        components=last.view if isinstance(last.view, Components) else None,
         coverage=_coverage(prepared, models),
     )
 
@@ -184,7 +186,7 @@ def _claimed(prepared: Prepared) -> float | None:
         return None
     if prepared.plan.algorithm.phases[0].solver.sampled:  # 002's formula speaks of the whole run
         return run.epsilon
-    steps = run.rounds * prepared.plan.level.steps
+    steps = prepared.plan.setting.rounds * prepared.plan.level.steps
     if run.delta and isinstance(prepared.plan.noise[0].mechanism, Gaussian):
         return Claim(run.algorithm, run.epsilon, run.delta, steps).total
     return steps * run.epsilon

@@ -121,7 +121,7 @@ def _model(result: Result) -> dict[str, Any]:
         "classes": list(data.classes) if data.classes else None,
         "features": [*data.feature_names, *(["(intercept)"] if run.intercept else [])],
         "norm_bound": run.clip,
-        "intercept": run.intercept,
+        "intercept": bool(run.intercept),
         "private": result.private,
         "simulated": True,
         "guarantee": str(result.guarantee) if result.guarantee else "none: the recipe is not private",

@@ -22,12 +22,13 @@ from dpadmm.datasets import (
     open_folder,
     split,
 )
+from dpadmm.engine.automatic import AUTO, Facts, drafted, settled, with_loss
 from dpadmm.engine.choices import Choice, choose
-from dpadmm.engine.components import Stage, turned
+from dpadmm.engine.stages import Stage, View
+from dpadmm.engine.workforce import Workforce
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import generator
-from dpadmm.problems.components import Components
 from dpadmm.problems.naming import build
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.splits import SPLITS
@@ -48,22 +49,19 @@ class Prepared:
     plan: Plan
     warnings: tuple[str, ...]
     choices: tuple[Choice, ...] = ()
-    stage: Stage | None = None  # what is released before the rounds, where rows are to be turned onto components
-    components: Components | None = None  # which they have been
+    reasons: tuple[str, ...] = ()  # what `auto` chose, and why
+    stage: Stage | None = None  # what is released before the rounds, where rows are to be seen in another way
+    view: View | None = None  # in which they are
 
-    def turned(self, run: int) -> Prepared:
-        """The same for one of the runs, its rows turned onto components that were found in it."""
+    def turned(self, run: int, workforce: Workforce | None = None) -> Prepared:
+        """The same for one of the runs, its rows as its own release before the rounds lets them be seen."""
         if self.stage is None:
             return self
-        intercept = self.experiment.run.intercept
-        found = self.stage.find(self.shards, self.experiment.simulation.seed, run)
-        return replace(
-            self,
-            shards=turned(self.shards, found.rotation, intercept),
-            test=None if self.test is None else turned(self.test, found.rotation, intercept),
-            plan=self.stage.planned(found.rotation.shape[1] + intercept),
-            components=found,
-        )
+        intercept = bool(self.experiment.run.intercept)
+        view = self.stage.find(self.shards, self.experiment.simulation.seed, run, workforce)
+        shards = view.rows(self.shards, intercept)
+        test = None if self.test is None else view.shown(self.test, intercept)
+        return replace(self, shards=shards, test=test, plan=self.stage.planned(shards.width), view=view)
 
     @property
     def delta(self) -> float | None:
@@ -72,30 +70,42 @@ class Prepared:
         return max((run.delta or 0.0, *run.deltas)) if self.plan.algorithm.private else None
 
 
-def prepare(experiment: Experiment) -> Prepared:
-    """Loads and splits the data, and fixes every number of the run."""
+def prepare(experiment: Experiment, dataset: Dataset | None = None) -> Prepared:
+    """Loads and splits the data, and fixes every number of the run.
+
+    With a data set in memory nothing is loaded, and nothing held out that is not asked for.
+    """
     experiment = _with_nodes(experiment)
+    if dataset is not None:
+        whole = experiment.data.test is None and dataset.held_out is None
+        experiment = experiment.changed(source=dataset.name, test=0.0 if whole else None)
+    auto = experiment.run.algorithm == AUTO
+    if auto:
+        experiment = replace(experiment, run=drafted(experiment.run))
     run, data, seed = experiment.run, experiment.data, experiment.simulation.seed
     recipe, problem = run.recipe(), run.problem()  # a wrong name must not wait for a large file
     run.request()
     levels = problem.loss.levels
-    dataset = load_data(data, seed, levels[0] if len(levels) == 1 else None)
-    classes = len(dataset.classes or ())
-    if (problem.loss.task == "regression") != (dataset.classes is None):
-        kind = "numbers" if dataset.classes is None else "classes"
-        raise InputError(f"loss {problem.loss.name!r} is for {problem.loss.task} targets; {dataset.name!r} has {kind}.")
-    if run.norm_bound is None and dataset.norm_bound is not None:
-        experiment = experiment.changed(norm_bound=dataset.norm_bound)
+    records: Dataset | StoredDataset = dataset or load_data(data, seed, levels[0] if len(levels) == 1 else None)
+    classes = len(records.classes or ())
+    if auto:
+        experiment = replace(experiment, run=with_loss(run, classes))
+        run, problem = experiment.run, experiment.run.problem()
+    if (problem.loss.task == "regression") != (records.classes is None):
+        kind = "numbers" if records.classes is None else "classes"
+        raise InputError(f"loss {problem.loss.name!r} is for {problem.loss.task} targets; {records.name!r} has {kind}.")
+    if run.norm_bound is None and records.norm_bound is not None:
+        experiment = experiment.changed(norm_bound=records.norm_bound)
         run = experiment.run
-    rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": run.intercept, "precision": run.precision}
+    rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept), "precision": run.precision}
     encode = partial(problem.loss.encode, classes=classes)
     shards: Shards
-    if isinstance(dataset, StoredDataset):
-        shards, held_out, lost = dataset.shards(encode, **rows), dataset.held_out, set[str]()
+    if isinstance(records, StoredDataset):
+        shards, held_out, lost = records.shards(encode, **rows), records.held_out, set[str]()
     else:
-        train, held_out = _held_out(dataset, data, seed)
+        train, held_out = _held_out(records, data, seed)
         shards = shard(train, encode(train.targets), data, seed, **rows)
-        lost = set[str]() if dataset.owners is None else set(dataset.owners) - set(shards.names)
+        lost = set[str]() if records.owners is None else set(records.owners) - set(shards.names)
     if run.topology is not None and run.topology.lstrip().startswith("{"):  # with owners' names in it, perhaps
         experiment = experiment.changed(topology=graphs.parse(run.topology, shards.names).text)
         run = experiment.run
@@ -103,18 +113,27 @@ def prepare(experiment: Experiment) -> Prepared:
     if held_out is not None:
         owner = np.zeros(len(held_out), dtype=np.int64)
         test = gather(held_out.features, held_out.targets, owner, names=["test"], **rows)
+    reasons: tuple[str, ...] = ()
+    if auto:
+        plain = isinstance(records, Dataset) and not shards.sparse and records.basis is None
+        run, reasons = settled(run, Facts(shards.counts, shards.width, classes, plain))
+        experiment = replace(experiment, run=run)
     plan = run.plan(shards.counts, shards.width, classes)
     _check_deltas(run.deltas, shards.agents)
     if recipe.private and run.noise_multiplier and not run.delta and isinstance(plan.noise[0].mechanism, Gaussian):
         raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
-    prepared = Prepared(experiment, dataset, shards, test, plan, tuple(_warnings(plan, dataset, lost, experiment)))
-    return prepared if run.components is None else _staged(prepared, classes)
+    warnings = tuple(_warnings(plan, records, lost, experiment))
+    prepared = Prepared(experiment, records, shards, test, plan, warnings, reasons=reasons)
+    return prepared if run.components is None and run.standardise is None else _staged(prepared, classes)
 
 
 def _staged(prepared: Prepared, classes: int) -> Prepared:
     """With the release that comes before the rounds; the plan is of as many columns as are known beforehand."""
     if isinstance(prepared.dataset, StoredDataset):
-        raise InputError("components are of records in memory; those in files cannot be turned onto them yet.")
+        raise InputError("components and standardise are for records in memory; those in files are read as they are.")
+    if prepared.experiment.run.standardise is not None and (prepared.shards.sparse or prepared.dataset.basis):
+        kind = "curves" if prepared.dataset.basis else "sparse rows"
+        raise InputError(f"standardise: {kind} would not be {kind} any more; leave it out.")
     width = prepared.shards.width
     stage = Stage.of(prepared.experiment.run, prepared.plan, width, classes)
     return replace(prepared, stage=stage, plan=stage.planned(width))

@@ -36,6 +36,7 @@ class Result:
     warnings: tuple[str, ...]
     out: str | None = None
     choices: tuple[Choice, ...] = ()  # of mini-batches and inner steps, where the engine was asked to choose
+    reasons: tuple[str, ...] = ()  # what `auto` chose, and why
     estimated_error: float | None = None  # the mean of the owners' private estimates, where the terms have them
     components: Components | None = None  # of the last run, where rows were turned onto some
     coverage: tuple[float, ...] = ()  # share of held-out records below each quantile that was predicted
@@ -82,7 +83,7 @@ class Result:
             "agents": setting.agents,
             "records": int(setting.counts.sum()),
             "dimension": setting.dimension,
-            "rounds": run.rounds,
+            "rounds": setting.rounds,
             "topology": run.topology,
             "edges": None if setting.graph is None else len(setting.graph.edges),
             "converges_by_theorem": None if self.convergence is None else self.convergence.holds,
@@ -100,6 +101,7 @@ class Result:
             "basis": None if self.dataset.basis is None else self.dataset.basis.text,
             "components": None if self.components is None else self.components.rotation.shape[1],
             "estimated_error": self.estimated_error,
+            "reasons": list(self.reasons),
             "choices": [choice.to_dict() for choice in self.choices],
             "repeats": self.experiment.simulation.repeats,
             "seed": self.experiment.simulation.seed,

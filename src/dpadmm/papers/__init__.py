@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpadmm.admm.algorithm import Algorithm
+from dpadmm.papers.accelerated import ACCELERATED, COLUMN_MOMENTS, DP_ACCELERATED, PRIVATE_COLUMN_MOMENTS
 from dpadmm.papers.dp_admm import ADMM, DP_ADMM, DPSGD, DVP, GRADIENT_DESCENT, LINEARISED_ADMM, PVP
 from dpadmm.papers.functional import COMPONENTS, F_ADMM, FDP_ADMM, PRIVATE_COMPONENTS
 from dpadmm.papers.ps_admm import (
@@ -39,6 +40,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         *(DECENTRALISED_ADMM, PVP_GRAPH, DVP_GRAPH, M_ADMM, M_ADMM_PENALTY),
         *(R_ADMM, PRIVATE_R_ADMM, MR_ADMM, PRIVATE_MR_ADMM),
         *(F_ADMM, FDP_ADMM, COMPONENTS, PRIVATE_COMPONENTS),
+        *(ACCELERATED, DP_ACCELERATED, COLUMN_MOMENTS, PRIVATE_COLUMN_MOMENTS),
     )
 }
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from numba.extending import overload
 from threadpoolctl import threadpool_limits
 
 _CONFIG: Any = numba.config
+_limited: ContextVar[bool] = ContextVar("limited", default=False)
 _ROOM = Path(__file__).parent
 
 # Sums may be re-ordered and multiply-adds fused (that is what makes a dot product fast); nothing that would
@@ -62,10 +64,18 @@ def compiled(*, parallel: bool = False, fast: bool = True) -> Callable[[Callable
 def one_thread_pool() -> Iterator[None]:
     """Threads belong to the compiled loops; BLAS called inside them must not start its own.
 
-    Two pools would fight over the cores, and BLAS sums in another order on two threads than on one.
+    Two pools would fight over the cores, and BLAS sums in another order on two threads than on one. Finding the pools
+    takes milliseconds, so inside one that was limited nothing is done.
     """
-    with threadpool_limits(limits=1, user_api="blas"):
+    if _limited.get():
         yield
+        return
+    mark = _limited.set(True)
+    try:
+        with threadpool_limits(limits=1, user_api="blas"):
+            yield
+    finally:
+        _limited.reset(mark)
 
 
 def implements(stub: Callable[..., Any], tag: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -10,12 +10,12 @@ All of it is post-processing of what was released. A rule is public text:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray
+from dpadmm.problems.shards import FloatArray, Shards
 
 NOISE, SHARE = "noise", "share"
 
@@ -65,6 +65,25 @@ class Components:
     rotation: FloatArray  # (width, count), orthonormal columns
     spectrum: FloatArray  # (width,), all eigenvalues, falling
     noise: float  # the size of eigenvalues that noise alone would have
+
+    def rows(self, shards: Shards, intercept: bool) -> Shards:
+        """The same records in other coordinates; a column of ones stays what it is."""
+        if not intercept:
+            return replace(shards, features=np.ascontiguousarray(shards.features @ self.rotation, shards.precision))
+        ones = np.ones((shards.features.shape[0], 1), dtype=shards.precision)
+        features = np.hstack([shards.features[:, :-1] @ self.rotation, ones])
+        return replace(shards, features=np.ascontiguousarray(features, dtype=shards.precision))
+
+    def shown(self, shards: Shards, intercept: bool) -> Shards:
+        """Records to predict for: as those that rounds run on."""
+        return self.rows(shards, intercept)
+
+    def models(self, models: FloatArray, intercept: bool) -> FloatArray:
+        """Models (runs, D) in the coordinates that rows had before they were turned."""
+        count = self.rotation.shape[1]
+        columns = models.reshape(len(models), count + intercept, -1)
+        slopes = np.einsum("pk,rkl->rpl", self.rotation, columns[:, :count])
+        return np.concatenate([slopes, columns[:, count:]], axis=1).reshape(len(models), -1)
 
 
 def components(moments: FloatArray, deviation: float, rule: Rule) -> Components:

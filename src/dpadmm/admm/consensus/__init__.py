@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpadmm.admm.consensus.accelerated import Accelerated
 from dpadmm.admm.consensus.base import Consensus, Server
 from dpadmm.admm.consensus.descent import Descent
 from dpadmm.admm.consensus.graph import Neighbours
@@ -12,7 +13,18 @@ CONSENSUS: dict[str, type[Consensus]] = {
     "server-first": ServerFirst,
     "penalised-star": PenalisedStar,
     "descent": Descent,
+    "accelerated": Accelerated,
     "graph": Neighbours,
 }
 
-__all__ = ["CONSENSUS", "Consensus", "Descent", "Neighbours", "PenalisedStar", "Server", "ServerFirst", "Star"]
+__all__ = [
+    "CONSENSUS",
+    "Accelerated",
+    "Consensus",
+    "Descent",
+    "Neighbours",
+    "PenalisedStar",
+    "Server",
+    "ServerFirst",
+    "Star",
+]

@@ -25,6 +25,12 @@ class Server:
 
     common: FloatArray  # what was broadcast last
     dual: FloatArray  # the mean of the agents' duals, which nobody sends
+    point: FloatArray | None = None  # where it stands, if what it broadcasts looks ahead of that
+    mean: FloatArray | None = None  # over the points so far, if that is what a run comes to
+
+    def to_arrays(self) -> dict[str, FloatArray]:
+        """As named arrays, for a checkpoint."""
+        return {name: values for name, values in vars(self).items() if values is not None}
 
 
 class Consensus(ABC):
@@ -63,6 +69,7 @@ class Consensus(ABC):
         server: Server,
         releases: FloatArray,
         *,
+        round: int,
         eta: FloatArray,
         rho: Penalty,
         next_rho: Penalty,

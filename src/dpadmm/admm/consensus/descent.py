@@ -39,6 +39,7 @@ class Descent(Consensus):
         server: Server,
         releases: FloatArray,
         *,
+        round: int,
         eta: FloatArray,
         rho: Penalty,
         next_rho: Penalty,

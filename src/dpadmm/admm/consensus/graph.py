@@ -59,6 +59,7 @@ class Neighbours(Consensus):
         server: Server,
         releases: FloatArray,
         *,
+        round: int,
         eta: FloatArray,
         rho: Penalty,
         next_rho: Penalty,

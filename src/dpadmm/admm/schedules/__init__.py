@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpadmm.admm.schedules.base import Schedule
+from dpadmm.admm.schedules.horizon import Horizon
 from dpadmm.admm.schedules.huang import Constant, Constant3, Constant4, Theorem, Theorem3, Theorem4
 from dpadmm.admm.schedules.plain import Fixed, InverseRoot
 from dpadmm.admm.schedules.ryu_kim import Free53, RyuKim, Theorem53, Theorem54, Theorem55
@@ -14,7 +15,7 @@ SCHEDULES: dict[str, type[Schedule]] = {
         *(Theorem, Constant, Theorem3, Theorem4, Constant3, Constant4),
         *(RyuKim, Theorem53, Free53, Theorem54, Theorem55),
         *(Averaged, Stable),
-        *(InverseRoot, Fixed),
+        *(InverseRoot, Fixed, Horizon),
     )
 }
 
@@ -26,6 +27,7 @@ __all__ = [
     "Constant4",
     "Fixed",
     "Free53",
+    "Horizon",
     "InverseRoot",
     "RyuKim",
     "Schedule",

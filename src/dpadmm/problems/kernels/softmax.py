@@ -1,13 +1,24 @@
-"""The softmax loss, dense and CSR: a model is a matrix (features x classes), stored flat, one per agent."""
+"""The softmax loss, dense and CSR: a model is a matrix (features x classes), stored flat, one per agent.
+
+A cap c < 1 holds the probability of a record's own class at 1 - c or more (see `losses/capped`); 1 leaves it alone.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
 
 from dpadmm.problems.compiled import compiled
+
+
+class Shape(NamedTuple):
+    """What a kernel must know of the loss."""
+
+    classes: int
+    cap: float = 1.0
+
 
 # Rows whose gradients one matrix product adds up. In float32 that product may lose BLOCK units of the last place of all
 # it adds, which privacy pays for (`Softmax.summation_error`); blocks are then added in float64.
@@ -31,6 +42,53 @@ def _normalise(scores: Any) -> Any:
 
 
 @compiled()
+def _residuals(probabilities: Any, targets: Any, first: int, cap: float) -> None:
+    """Probabilities less one for the own class, in place; where that one is off by more than the cap, all are scaled
+    down to it."""
+    for r in range(probabilities.shape[0]):
+        own = targets[first + r]
+        missed = 1.0 - probabilities[r, own]
+        if missed > cap:
+            for k in range(probabilities.shape[1]):
+                probabilities[r, k] *= cap / missed
+            probabilities[r, own] = -cap
+        else:
+            probabilities[r, own] -= 1.0
+
+
+@compiled()
+def _others(probabilities: Any, targets: Any, first: int, cap: float) -> Any:
+    """Takes the own class out of the rows whose pull is capped, in place; returns what each row now sums to."""
+    whole = np.ones(probabilities.shape[0])
+    for r in range(probabilities.shape[0]):
+        missed = 1.0 - probabilities[r, targets[first + r]]
+        if missed > cap:
+            probabilities[r, targets[first + r]] = 0.0
+            for k in range(probabilities.shape[1]):
+                probabilities[r, k] *= cap / missed
+            whole[r] = cap
+    return whole
+
+
+@compiled()
+def _losses(scores: Any, targets: Any, first: int, cap: float) -> Any:
+    """The sum of the losses of these rows of scores, which become probabilities."""
+    own = np.empty(scores.shape[0])
+    for r in range(scores.shape[0]):
+        own[r] = scores[r, targets[first + r]]
+    partition = _normalise(scores)
+    total = 0.0
+    for r in range(scores.shape[0]):
+        missed = 1.0 - scores[r, targets[first + r]]
+        if missed > cap:
+            total += cap * (partition[r] + np.log(missed) - own[r])
+            total -= cap * np.log(cap) + (1.0 - cap) * np.log(1.0 - cap)
+        else:
+            total += partition[r] - own[r]
+    return total
+
+
+@compiled()
 def _sparse_scores(data: Any, indices: Any, indptr: Any, low: int, high: int, model: Any) -> Any:
     scores = np.zeros((high - low, model.shape[1]), dtype=model.dtype)
     for row in range(low, high):
@@ -41,7 +99,7 @@ def _sparse_scores(data: Any, indices: Any, indptr: Any, low: int, high: int, mo
 
 @compiled(parallel=True)
 def gradient(
-    classes: int,
+    loss: Shape,
     features: Any,
     targets: Any,
     starts: Any,
@@ -54,23 +112,22 @@ def gradient(
     """out[c] = weight * sum over the rows of chunk c of row (probabilities - one_hot)ᵀ, flat."""
     for c in prange(starts.size):
         agent = agents[c]
-        model = x[agent].reshape(features.shape[1], classes)
-        total = np.zeros((classes, features.shape[1]), dtype=out.dtype)
+        model = x[agent].reshape(features.shape[1], loss.classes)
+        total = np.zeros((loss.classes, features.shape[1]), dtype=out.dtype)
         for start in range(starts[c], stops[c], BLOCK):
             rows = features[start : min(start + BLOCK, stops[c])]
             scores = np.dot(rows, model)
             _normalise(scores)
-            for r in range(scores.shape[0]):
-                scores[r, targets[start + r]] -= 1.0
+            _residuals(scores, targets, start, loss.cap)
             total += np.dot(np.ascontiguousarray(scores.T), rows)
-        for k in range(classes):
+        for k in range(loss.classes):
             for j in range(features.shape[1]):
-                out[c, j * classes + k] = weights[agent] * total[k, j]
+                out[c, j * loss.classes + k] = weights[agent] * total[k, j]
 
 
 @compiled(parallel=True)
 def sparse_gradient(
-    classes: int,
+    loss: Shape,
     data: Any,
     indices: Any,
     indptr: Any,
@@ -85,12 +142,12 @@ def sparse_gradient(
     """As `gradient`, over CSR rows."""
     for c in prange(starts.size):
         agent = agents[c]
-        model = x[agent].reshape(x.shape[1] // classes, classes)
+        model = x[agent].reshape(x.shape[1] // loss.classes, loss.classes)
         scores = _sparse_scores(data, indices, indptr, starts[c], stops[c], model)
         _normalise(scores)
+        _residuals(scores, targets, starts[c], loss.cap)
         total = np.zeros(model.shape, dtype=out.dtype)
         for r in range(scores.shape[0]):
-            scores[r, targets[starts[c] + r]] -= 1.0
             for k in range(indptr[starts[c] + r], indptr[starts[c] + r + 1]):
                 total[indices[k]] += weights[agent] * data[k] * scores[r]
         out[c] = total.reshape(-1)
@@ -98,7 +155,7 @@ def sparse_gradient(
 
 @compiled(parallel=True)
 def values(
-    classes: int,
+    loss: Shape,
     features: Any,
     targets: Any,
     starts: Any,
@@ -112,16 +169,13 @@ def values(
     for c in prange(starts.size):
         agent = agents[c]
         rows = features[starts[c] : stops[c]]
-        scores = np.dot(rows, x[agent].reshape(rows.shape[1], classes))
-        chosen = 0.0
-        for r in range(scores.shape[0]):
-            chosen += scores[r, targets[starts[c] + r]]
-        out[c, 0] = weights[agent] * (_normalise(scores).sum() - chosen)
+        scores = np.dot(rows, x[agent].reshape(rows.shape[1], loss.classes))
+        out[c, 0] = weights[agent] * _losses(scores, targets, starts[c], loss.cap)
 
 
 @compiled(parallel=True)
 def sparse_values(
-    classes: int,
+    loss: Shape,
     data: Any,
     indices: Any,
     indptr: Any,
@@ -136,17 +190,14 @@ def sparse_values(
     """As `values`, over CSR rows."""
     for c in prange(starts.size):
         agent = agents[c]
-        model = x[agent].reshape(x.shape[1] // classes, classes)
+        model = x[agent].reshape(x.shape[1] // loss.classes, loss.classes)
         scores = _sparse_scores(data, indices, indptr, starts[c], stops[c], model)
-        chosen = 0.0
-        for r in range(scores.shape[0]):
-            chosen += scores[r, targets[starts[c] + r]]
-        out[c, 0] = weights[agent] * (_normalise(scores).sum() - chosen)
+        out[c, 0] = weights[agent] * _losses(scores, targets, starts[c], loss.cap)
 
 
 @compiled(parallel=True)
 def hessian(
-    classes: int,
+    loss: Shape,
     features: Any,
     targets: Any,
     starts: Any,
@@ -156,19 +207,23 @@ def hessian(
     x: Any,
     out: Any,
 ) -> None:
-    """out[c] = weight * sum over the rows of (row rowᵀ) kron (diag p - p pᵀ), in the order of the flat model."""
-    width = features.shape[1]
+    """out[c] = weight * sum over the rows of (row rowᵀ) kron (diag p - p pᵀ), in the order of the flat model.
+
+    Of a row whose pull is capped, p is over the other classes only, and all of it is scaled by the cap.
+    """
+    width, classes = features.shape[1], loss.classes
     for c in prange(starts.size):
         agent = agents[c]
         rows = features[starts[c] : stops[c]]
         p = np.dot(rows, x[agent].reshape(width, classes))
         _normalise(p)
+        whole = _others(p, targets, starts[c], loss.cap)
         scaled = np.empty_like(rows)
         block = out[c]
         for k in range(classes):
             for h in range(k, classes):
                 for r in range(rows.shape[0]):
-                    bend = p[r, k] * ((1.0 if k == h else 0.0) - p[r, h]) * weights[agent]
+                    bend = p[r, k] * ((1.0 if k == h else 0.0) - p[r, h] / whole[r]) * weights[agent]
                     for j in range(width):
                         scaled[r, j] = bend * rows[r, j]
                 product = np.dot(rows.T, scaled)

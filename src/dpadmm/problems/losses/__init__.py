@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dpadmm.problems.losses.base import Loss
+from dpadmm.problems.losses.capped import CappedLogistic, CappedSoftmax
+from dpadmm.problems.losses.column_moments import ColumnMoments
 from dpadmm.problems.losses.hinge import SmoothedHinge
 from dpadmm.problems.losses.logistic import Logistic
 from dpadmm.problems.losses.quantile import Quantile, SmoothedQuantile
@@ -19,15 +21,20 @@ LOSSES: dict[str, type[Loss]] = {
     "quantile": Quantile,
     "smoothed-quantile": SmoothedQuantile,
     "quantiles": Quantiles,
+    "capped-logistic": CappedLogistic,
+    "capped-softmax": CappedSoftmax,
 }
 
 # What is added up and released as it is, with nothing minimised: linear in the model, so its gradient is the statistic.
-STATISTICS: dict[str, type[Loss]] = {"second-moment": SecondMoment}
+STATISTICS: dict[str, type[Loss]] = {"second-moment": SecondMoment, "column-moments": ColumnMoments}
 
 __all__ = [
     "LOSSES",
     "STATISTICS",
+    "CappedLogistic",
+    "CappedSoftmax",
     "ClippedSquared",
+    "ColumnMoments",
     "Logistic",
     "Loss",
     "Quantile",

@@ -23,6 +23,11 @@ class Softmax(Loss):
     about = "multiclass logistic regression"
     task = "multiclass"
 
+    residual_cap = 1.0  # no record's own class misses more than this of its probability
+
+    def _shape(self, shards: Shards, x: FloatArray) -> kernels.Shape:
+        return kernels.Shape(x.shape[1] // shards.width, float(self.residual_cap))
+
     def outputs(self, classes: int) -> int:
         return classes
 
@@ -30,7 +35,7 @@ class Softmax(Loss):
         return class_numbers(self.name, targets, classes)
 
     def gradient_bound(self, row_bound: float, norm: int = 2) -> float:
-        return (2.0 if norm == 1 else math.sqrt(2.0)) * row_bound
+        return (2.0 if norm == 1 else math.sqrt(2.0)) * self.residual_cap * row_bound
 
     def summation_error(self, counts: IntArray, precision: str) -> FloatArray:
         """In float32 the rows of a block are added by a matrix product in float32, the blocks in float64."""
@@ -42,18 +47,18 @@ class Softmax(Loss):
 
     def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         kernel = kernels.sparse_values if shards.sparse else kernels.values
-        return shards.reduce(kernel, x.shape[1] // shards.width, weights, x, (1,))[:, 0]
+        return shards.reduce(kernel, self._shape(shards, x), weights, x, (1,))[:, 0]
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         kernel = kernels.sparse_gradient if shards.sparse else kernels.gradient
-        return shards.reduce(kernel, x.shape[1] // shards.width, weights, x, (x.shape[1],))
+        return shards.reduce(kernel, self._shape(shards, x), weights, x, (x.shape[1],))
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         if shards.sparse:
             raise InputError(
                 "loss 'softmax' has no Hessian over sparse rows; make them dense or use a gradient method."
             )
-        return shards.reduce(kernels.hessian, x.shape[1] // shards.width, weights, x, (x.shape[1], x.shape[1]))
+        return shards.reduce(kernels.hessian, self._shape(shards, x), weights, x, (x.shape[1], x.shape[1]))
 
     def predictions(self, features: Any, models: FloatArray) -> NDArray[Any]:
         width = features.shape[1]

@@ -1,0 +1,146 @@
+"""`dpadmm compare`: the error of every recipe at the same total budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dpadmm.cli import options
+from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from dpadmm.engine.comparing import Comparison, Frontier
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "compare",
+        epilog=examples(
+            "dpadmm compare --data adult --agents 5,100 --epsilon 0.1,0.5,1,2 --delta 1e-5 --picture frontier.png",
+            "dpadmm compare --data breast-cancer --agents 5 --epsilon 1 --delta 1e-5 --algorithms dp-admm,pvp",
+            "dpadmm compare --data digits --agents 10 --epsilon 1,4 --delta 1e-5 --topology ring --csv cells.csv",
+            "dpadmm compare --data my.csv --target y --owner hospital --epsilon 1,2 --delta 1e-6 --json",
+        ),
+    )(compare)
+
+
+def compare(
+    epsilon: Annotated[str, typer.Option("--epsilon", help="Total budgets of every agent: 0.5,1,2.")],
+    delta: options.Delta = None,
+    agents: Annotated[
+        str | None,
+        typer.Option("--agents", help="Numbers of agents to split the records over: 5,100.", show_default="100"),
+    ] = None,
+    algorithms: Annotated[
+        str, typer.Option("--algorithms", help="Private ones from 'dpadmm algorithms', auto; or all.")
+    ] = "all",
+    repeats: Annotated[int, typer.Option("--repeats", help="Independent runs, differing in noise.")] = 10,
+    relation: Annotated[str, typer.Option("--relation", help="Of all of them: replace or zero-out.")] = "zero-out",
+    topology: Annotated[
+        str,
+        typer.Option("--topology", help="Kind of network of those without a server: ring, erdos-renyi:0.3."),
+    ] = "complete",
+    source: options.Source = None,
+    data_dir: options.DataDir = None,
+    target: options.Target = None,
+    owner: options.Owner = None,
+    split: options.Split = None,
+    test: options.Test = None,
+    task: options.Task = None,
+    loss: Annotated[
+        str | None,
+        typer.Option("--loss", help="Name from 'dpadmm losses'.", show_default="logistic, softmax or squared"),
+    ] = None,
+    norm_bound: options.NormBound = None,
+    intercept: options.Intercept = None,
+    rounds: options.Rounds = None,
+    seed: options.Seed = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Draw it to this .png, .svg or .pdf.", show_default=False)
+    ] = None,
+    cells: Annotated[
+        Path | None, typer.Option("--csv", help="Write every cell to this file.", show_default=False)
+    ] = None,
+    quiet: options.Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare algorithms: their test error at the same total budgets.
+
+    Each runs with its own defaults, over the same records of the same agents;
+    DPSGD and ADMM without noise are always among them. What cannot run on
+    these terms is left out, with its reason.
+    """
+    from dpadmm.cli import figures, frontier
+    from dpadmm.engine.comparing import arrange
+
+    if picture is not None:
+        figures.check(picture, "--picture")
+    if cells is not None and not cells.absolute().parent.is_dir():
+        raise InputError(f"--csv {str(cells)!r}: there is no folder {str(cells.absolute().parent)!r}.")
+    comparison = arrange(
+        epsilons=options.numbers("--epsilon", epsilon), delta=delta, agents=_counts(agents), algorithms=algorithms,
+        relation=relation, repeats=repeats, topology=topology, source=source, data_dir=data_dir, target=target,
+        owner=owner, split=split, test=test, task=task, loss=loss, norm_bound=norm_bound, intercept=intercept,
+        rounds=rounds, seed=seed,
+    )  # fmt: skip
+    found = _run(comparison, shown=not (as_json or quiet))
+    for warning in found.warnings:
+        print_warning(warning)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        frontier.show(found)
+    if cells is not None:
+        frontier.write(found, cells)
+    if picture is not None and found.cells:
+        frontier.draw(found, picture)
+    elif picture is not None:
+        print_warning(f"--picture {str(picture)!r}: no run has come to an end, and there is nothing to draw.")
+    if not found.finished:
+        raise typer.Exit(130)
+
+
+def _counts(given: str | None) -> tuple[int, ...]:
+    try:
+        return () if given is None else tuple(int(part) for part in given.split(","))
+    except ValueError:
+        raise InputError(f"--agents {given}: must be whole numbers, separated by commas, as in 5,100.") from None
+
+
+def _run(comparison: Comparison, shown: bool) -> Frontier:
+    """All of it, or what was known when a person lost patience."""
+    found = comparison.empty
+    try:
+        with _bar(comparison, shown) as move:
+            move(0)
+            for done, known in enumerate(comparison, 1):
+                found = known
+                move(done)
+    except KeyboardInterrupt:
+        err().print("interrupted; this is what is known so far.")
+    return found
+
+
+@contextmanager
+def _bar(comparison: Comparison, shown: bool) -> Iterator[Callable[[int], None]]:
+    console = err()
+    if not (shown and console.is_terminal):
+        yield lambda done: None
+        return
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(comparison.jobs))
+
+        def move(done: int) -> None:
+            job = comparison.jobs[min(done, len(comparison.jobs) - 1)]
+            budget = "no privacy" if job.epsilon is None else f"epsilon {job.epsilon:g}"
+            progress.update(task, completed=done, description=f"{job.algorithm}, {job.agents} agents, {budget}")
+
+        yield move

@@ -1,0 +1,118 @@
+"""`algorithm = "auto"`: recipe, loss, rounds, step and the rest from public facts alone (docs/auto.md).
+
+The facts are the number of agents, records of each, columns, classes, budget and topology. What they come to is one
+number: how far the noise of a single gradient step at the whole budget would lead, beside a record's longest gradient,
+
+    nu = sqrt(columns) sigma / G.
+
+Everything is a function of nu and of the kind of target. The constants were found on simulated problems
+(benchmarks/auto_rule.py); no record is looked at. What a spec says itself is left as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from dpadmm.admm.noise import TotalBudget
+from dpadmm.errors import InputError
+from dpadmm.privacy.mechanisms import Gaussian
+from dpadmm.problems.shards import IntArray
+from dpadmm.spec import RunSpec
+
+AUTO = "auto"
+STAR, GRAPH = "dp-accelerated", "pvp-graph"
+
+ROUNDS, PURE_ROUNDS = 100, 10  # pure noise adds up round by round, and so pays for fewer
+GRAPH_ROUNDS = 20
+MOMENTUM = 0.8
+QUIET = 0.02  # the nu below which rows are standardised for a tenth of the budget, and above for a fifth
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What differs between classes and numbers."""
+
+    travel: float  # of the step's horizon: how much noise a score may collect; numbers are at most 1, scores are not
+    loudest: float  # the nu from which means and squares would be mostly noise
+
+
+CLASSES, NUMBERS = Kind(travel=0.5, loudest=0.5), Kind(travel=0.05, loudest=0.06)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of the records without looking at their values."""
+
+    counts: IntArray
+    width: int  # with the intercept
+    classes: int  # 0: targets are numbers
+    plain: bool  # dense rows in memory, which can be standardised
+
+
+def drafted(run: RunSpec) -> RunSpec:
+    """With a recipe: all that is needed to check a spec before its records are there."""
+    recipe = STAR if run.topology is None else GRAPH
+    drafted = replace(run, algorithm=recipe, intercept=True if run.intercept is None else run.intercept)
+    if not isinstance(drafted.request(), TotalBudget):
+        raise InputError("algorithm 'auto' chooses for a total budget; give one, as epsilon and delta.")
+    return drafted
+
+
+def with_loss(run: RunSpec, classes: int) -> RunSpec:
+    """With a loss for targets of this kind, if none is named."""
+    if run.loss is not None or run.tau:
+        return run
+    if classes == 0:
+        return replace(run, loss="squared:0.1")
+    return replace(run, loss="capped-logistic" if classes == 2 else "capped-softmax")
+
+
+def settled(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
+    """The spec with all of its numbers, and why."""
+    if run.mechanism is None and run.topology is None and not (run.delta or run.deltas):
+        run = replace(run, mechanism="gamma-norm")
+    nu, gaussian = _noise(run, facts)
+    kind = CLASSES if facts.classes else NUMBERS
+    can = facts.plain and gaussian and run.set == "whole" and not run.non_crossing
+    alone = run.components is None and run.evaluation_epsilon is None  # of what takes a share of the budget
+    if run.standardise is None and can and alone and nu < kind.loudest:
+        run = replace(run, standardise=0.1 if nu < QUIET else 0.2)
+    rows = "as they are"
+    if run.standardise is not None:
+        rows = f"standardised by means and squares at {run.standardise:.0%} of the budget"
+    chosen = _steps(run, facts, kind, gaussian) if run.topology is None else _minimisers(run, nu)
+    return chosen, (
+        f"{chosen.algorithm}, {chosen.rounds} rounds, for {facts.counts.size} agent(s) "
+        + ("and a server" if run.topology is None else f"on {run.topology}"),
+        f"loss {chosen.loss_text}: noise is as loud as the hardest pull that a record can have",
+        f"rows {rows}: the noise of one step at the whole budget is {nu:.2g} of a record's gradient",
+    )
+
+
+def _steps(run: RunSpec, facts: Facts, kind: Kind, gaussian: bool) -> RunSpec:
+    """Gradient steps, as long as the noise allows. Rows as they are may all point the same way; the curvature of
+    standardised ones is spread over the columns."""
+    momentum = MOMENTUM if run.momentum is None else run.momentum
+    bend = run.problem().loss.curvature_bound(1.0) or 1.0  # a kink has none: steps as of a square
+    longest = facts.width / bend if run.standardise else 1.0 / (bend * run.row_bound**2)
+    return replace(
+        run,
+        rounds=run.rounds or (ROUNDS if gaussian else PURE_ROUNDS),
+        momentum=momentum,
+        schedule=run.schedule or f"horizon:{kind.travel}:{longest / (1.0 - momentum):.6g}",
+    )
+
+
+def _minimisers(run: RunSpec, nu: float) -> RunSpec:
+    """On a graph: exact minimisers, held together more firmly where noise is louder."""
+    return replace(run, rounds=run.rounds or GRAPH_ROUNDS, rho=run.rho or min(1.0, nu))
+
+
+def _noise(run: RunSpec, facts: Facts) -> tuple[float, bool]:
+    """nu, and whether it is Gaussian."""
+    whole = replace(run, algorithm=STAR, topology=None, rounds=1, standardise=None, components=None)
+    plan = whole.plan(facts.counts, facts.width, facts.classes)
+    sigma = math.sqrt(float((plan.level.sigma**2).sum())) / plan.setting.agents
+    nu = math.sqrt(facts.width) * sigma / float(plan.local.gradient_bound.mean())
+    return nu, isinstance(plan.noise[0].mechanism, Gaussian)

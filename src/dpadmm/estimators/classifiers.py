@@ -1,0 +1,187 @@
+"""Private classifiers: logistic regression, and the linear support vector machine."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import validate_data
+
+from dpadmm.errors import InputError
+from dpadmm.estimators import inputs
+from dpadmm.estimators.base import AUTO, FloatArray, PrivateLinearModel, Task
+
+
+class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Classes from the side of a plane; the set of labels is public."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        algorithm: str = AUTO,
+        rounds: int | str = AUTO,
+        penalty: str | None = "l2",
+        C: float | None = None,
+        norm_bound: float | None = None,
+        classes: Any = None,
+        fit_intercept: bool = True,
+        n_agents: int = 1,
+        topology: str | None = None,
+        relation: str = "zero-out",
+        secure: bool | None = None,
+        strict: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.algorithm = algorithm
+        self.rounds = rounds
+        self.penalty = penalty
+        self.C = C
+        self.norm_bound = norm_bound
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.n_agents = n_agents
+        self.topology = topology
+        self.relation = relation
+        self.secure = secure
+        self.strict = strict
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, owners: Any = None) -> Self:
+        """Fits to rows X and labels y; `owners` names who holds each record, else `n_agents` share them at random."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        check_classification_targets(y)
+        self._check_labels(y)
+        found, codes, told = _coded(y, self.classes)
+        if len(found) < 2:
+            raise InputError(f"a classifier needs records of two classes; there is one class, {found.tolist()[0]!r}.")
+        weight = None if self.C is None else 1.0 / (inputs.positive("C", self.C) * X.shape[0])
+        task = Task(self._loss(len(found)), codes, tuple(map(str, found)), weight)
+        task.public.append(told)
+        matrix = self._learn(X, task, owners)
+        self.classes_ = found
+        self.coef_, self.intercept_ = matrix[:-1].T.copy(), matrix[-1].copy()
+        return self
+
+    def _check_labels(self, y: NDArray[Any]) -> None:
+        """Raises an error for labels that this classifier is not for."""
+
+    def _loss(self, classes: int) -> str | None:
+        raise NotImplementedError
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """How far each row is on the side of `classes_[1]`; of more than two classes, a score for each."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The label of each row."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+        found: NDArray[Any] = self.classes_[codes]
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # of a few dozen records, at a small epsilon
+        return tags
+
+
+class PrivateLogisticRegression(PrivateClassifier):
+    """Logistic regression whose every record is protected by (epsilon, delta)-differential privacy.
+
+    Two classes have one row of coefficients, more have one for each (softmax).
+
+    epsilon, delta: what the whole fit may cost each owner. delta None: the smaller of 1e-5 and 1/(10 m), where m is the
+        number of records of the largest owner.
+    algorithm, rounds: a recipe of `dpadmm.ALGORITHMS` and how many rounds it has; "auto" chooses from public facts, and
+        may cap the loss (no record pulls too hard) and standardise rows by a release of its own, from the same budget.
+    penalty: "l2", "l1" or None. The intercept is penalised as well.
+    C: as in scikit-learn, the weight of the sum of losses beside the penalty: next to the mean loss over records the
+        penalty weighs 1/(C records); where rows are standardised, it is on the coefficients of those. None: next to
+        nothing, 1e-6 where rows are in units of norm_bound.
+    norm_bound: public; longer rows are shortened to it while fitting, and left as they are when predicting, so it
+        should be no shorter than rows usually are. None: the longest row's length, which leaks.
+    classes: the set of labels, which is public; None: those in y, which are then held to be public.
+    n_agents: owners that share the records at random, where `fit` is not told who owns them.
+    topology: who talks to whom, such as "ring:5", for recipes without a server; owners are in the order of their names.
+    relation: which data sets count as neighbours, "zero-out" or "replace".
+    secure: noise from the operating system. None: unless there is a random_state, whose noise can be repeated and
+        protects nobody.
+    strict: what leaks is an error, and no `PrivacyLeakWarning`.
+
+    Every fit spends its budget anew: what a grid search costs is the sum over its fits.
+    """
+
+    def _loss(self, classes: int) -> str | None:
+        if self.algorithm == AUTO:
+            return None
+        return "logistic" if classes == 2 else "softmax"
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The probability of each class, by the model."""
+        scores = self.decision_function(X)
+        if scores.ndim == 2:
+            return np.asarray(softmax(scores, axis=1))
+        second = expit(scores)
+        return np.stack([1.0 - second, second], axis=1)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        return np.asarray(np.log(self.predict_proba(X)))
+
+    def to_sklearn(self) -> Any:
+        """A plain `LogisticRegression` with this model in it."""
+        from sklearn.linear_model import LogisticRegression
+
+        plain = self._export(LogisticRegression(fit_intercept=self.fit_intercept))
+        plain.n_iter_ = np.array([self.n_iter_])
+        return plain
+
+
+class PrivateLinearSVC(PrivateClassifier):
+    """A linear support vector machine for two classes, its every record protected; the hinge's corner is rounded.
+
+    Parameters are those of `PrivateLogisticRegression`.
+    """
+
+    def _check_labels(self, y: NDArray[Any]) -> None:
+        labels = y if self.classes is None else np.asarray(self.classes)
+        kind = type_of_target(labels, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise InputError(f"Only binary classification is supported. The type of the target is {kind}.")
+
+    def _loss(self, classes: int) -> str | None:
+        return "smoothed-hinge"
+
+    def to_sklearn(self) -> Any:
+        """A plain `LinearSVC` with this model in it."""
+        from sklearn.svm import LinearSVC
+
+        plain = self._export(LinearSVC(fit_intercept=self.fit_intercept))
+        plain.n_iter_ = self.n_iter_
+        return plain
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _coded(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], NDArray[np.int64], str]:
+    """The labels in order, which of them each record has, and what is public about them."""
+    if classes is None:
+        found, codes = np.unique(y, return_inverse=True)
+        return found, codes.astype(np.int64), "the set of labels, as found in y (give classes to say it beforehand)"
+    known = np.unique(np.asarray(classes))
+    codes = np.searchsorted(known, y).clip(max=len(known) - 1)
+    wrong = known[codes] != y
+    if wrong.any():
+        raise InputError(f"label {y.tolist()[np.argmax(wrong)]!r} in y is not one of the classes {known.tolist()}.")
+    return known, codes.astype(np.int64), "the set of labels, as given"

@@ -1,0 +1,71 @@
+"""Sums of the columns and of their squares, as the gradient of a linear loss <x, (c a, a²)>.
+
+A statistic, as `second_moment` is: one round of noisy gradients releases it. Rows are standardised by it (`standard`).
+With c the rows' public bound R, both halves can be moved by a record equally far, R².
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.relations import Relation
+from dpadmm.problems.kernels import moments as kernels
+from dpadmm.problems.losses.base import Loss
+from dpadmm.problems.shards import FloatArray, Shards
+
+
+@dataclass(frozen=True)
+class ColumnMoments(Loss):
+    """A model has two numbers for each column."""
+
+    scale: float = 1.0  # c
+
+    name = "column-moments"
+    about = "sums of the columns (times a number, default 1) and of their squares; targets do not matter"
+    task = "regression"
+    twice_differentiable = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.scale < math.inf:
+            raise InputError(f"loss {self.name!r}: {self.scale!r} must be a positive number.")
+
+    def dimension(self, width: int, classes: int) -> int:
+        return 2 * width
+
+    def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:
+        return np.zeros(len(targets))
+
+    def gradient_bound(self, row_bound: float, norm: int = 2) -> float:
+        """|a²|₂ <= |a|₂², and |a²|₁ <= |a|₁²."""
+        first, second = self.scale * row_bound, row_bound**2
+        return first + second if norm == 1 else math.hypot(first, second)
+
+    def sensitivity(self, row_bound: float, relation: Relation, norm: int = 2) -> float:
+        """Rows may be opposite, squares cannot: without negative entries they are at most sqrt(2) R² apart."""
+        if relation is Relation.REPLACE and norm == 2:
+            return math.hypot(2.0 * self.scale * row_bound, math.sqrt(2.0) * row_bound**2)
+        return super().sensitivity(row_bound, relation, norm)
+
+    def curvature_bound(self, norm_bound: float) -> float:
+        return 0.0
+
+    def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        return np.einsum("nd,nd->n", self.gradient(shards, x, weights), x)
+
+    def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        kernel = kernels.sparse if shards.sparse else kernels.dense
+        return shards.reduce(kernel, float(self.scale), weights, x, (2 * shards.width,))
+
+    def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        return np.zeros((*x.shape, x.shape[1]))
+
+    def predictions(self, features: Any, models: FloatArray) -> NDArray[Any]:
+        """What a model makes of a record: <x, (c a, a²)>."""
+        width = features.shape[1]
+        return np.asarray((self.scale * (features @ models[:, :width].T) + (features**2) @ models[:, width:].T).T)
