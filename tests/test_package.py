@@ -10,8 +10,9 @@ import pytest
 import dpadmm
 
 PUBLIC = """
-ALGORITHMS LOSSES PENALTIES SETS Account Accounts Budget ConvergenceError Experiment Guarantee InputError Problem
-Relation Result Shards StoredShards gather gather_blocks open_folder prepare train write_folder
+ALGORITHMS LOSSES PENALTIES SETS Account Accounts Budget ConvergenceError Experiment Guarantee InputError
+PrivateLinearSVC PrivateLogisticRegression PrivateQuantileRegressor PrivateRidge Problem Relation Result Shards
+StoredShards gather gather_blocks open_folder prepare train write_folder
 """
 
 

@@ -35,6 +35,7 @@ from dpadmm.problems.sets.text import parse
 from dpadmm.problems.shards import IntArray
 from dpadmm.quantiles import ordered, with_levels
 
+AUTO = "auto"  # the name of a rule that chooses a recipe (`engine/automatic`)
 ROUNDS = 100  # where nobody says how many
 WEIGHTINGS = ("owners", "records")
 
@@ -95,10 +96,20 @@ class RunSpec:
         """What rows are clipped to."""
         return 1.0 if self.norm_bound is None else self.norm_bound
 
+    @property
+    def _named(self) -> Algorithm:
+        """The recipe as it is in the catalogue."""
+        if self.algorithm == AUTO:
+            raise InputError(
+                f"algorithm {AUTO!r} stands for what public facts come to, and has no parts itself; use the spec that "
+                f"a simulation with it writes (dpadmm train --algorithm {AUTO} --out RUN)."
+            )
+        if self.algorithm not in ALGORITHMS:
+            raise unknown("algorithm", self.algorithm, [AUTO, *ALGORITHMS])
+        return ALGORITHMS[self.algorithm]
+
     def recipe(self) -> Algorithm:
         """The algorithm, with this spec's changes to its parts."""
-        if self.algorithm not in ALGORITHMS:
-            raise unknown("algorithm", self.algorithm, ALGORITHMS)
         changes: dict[str, Any] = {
             name: getattr(self, name)
             for name in (
@@ -109,7 +120,7 @@ class RunSpec:
         }
         if self.weighting not in (None, *WEIGHTINGS):
             raise unknown("weighting", str(self.weighting), WEIGHTINGS)
-        recipe = ALGORITHMS[self.algorithm]
+        recipe = self._named
         if self.rho_schedule is not None:
             changes["rho"] = build("rho schedule", RHO_SCHEDULES, self.rho_schedule)
             if self.rho is not None and not changes["rho"].scales_rho:
@@ -127,15 +138,13 @@ class RunSpec:
     @property
     def loss_text(self) -> str:
         """The loss by name and numbers, with the levels asked for."""
-        if self.algorithm not in ALGORITHMS:
-            raise unknown("algorithm", self.algorithm, ALGORITHMS)
-        text = ALGORITHMS[self.algorithm].base_loss if self.loss is None else self.loss
+        text = self._named.base_loss if self.loss is None else self.loss
         return with_levels(text, self.tau) if self.tau else text
 
     def problem(self, records: int | None = None) -> Problem:
         """The problem; `records` is how many there are in all, where they are to count alike."""
         loss = build("loss", LOSSES | STATISTICS, self.loss_text)
-        statistic = ALGORITHMS[self.algorithm].base_loss in STATISTICS
+        statistic = self._named.base_loss in STATISTICS
         if (loss.name in STATISTICS) != statistic:
             raise InputError(f"algorithm {self.algorithm!r} does not go with loss {loss.name!r}.")
         domain = parse(self.set)
@@ -151,7 +160,7 @@ class RunSpec:
         """Who talks to whom, where there is no server; a network of another size is refused before it is built."""
         if self.topology is None:
             return None
-        if not ALGORITHMS[self.algorithm].consensus.decentralised:
+        if not self._named.consensus.decentralised:
             raise InputError(
                 f"topology {self.topology!r}: algorithm {self.algorithm!r} has a server that talks to all agents. "
                 f"Algorithms on graphs are {', '.join(n for n, a in ALGORITHMS.items() if a.consensus.decentralised)}."

@@ -27,8 +27,8 @@ def split_of_noise(monkeypatch):
 
 def combined(consensus, setting, common, releases, eta):
     """The broadcast after a round, from a server whose mean dual is some number."""
-    server = Server(common, np.full_like(common, 0.3))
-    return consensus.combine(setting, server, releases, eta=eta, rho=0.5, next_rho=0.7).common
+    server = Server(common, np.full_like(common, 0.3), 0.9 * common, 0.5 * common)
+    return consensus.combine(setting, server, releases, round=3, eta=eta, rho=0.5, next_rho=0.7).common
 
 
 def played(name, shards, setting, drawing, rounds=6):

@@ -329,7 +329,7 @@ def test_the_server_minimises_the_penalty_and_the_distance_to_releases(penalty, 
     x, y = rng.standard_normal((2, n, 5))
     setting = terms(Problem(penalty=penalty, strength=strength), [5, 6, 7, 8], dimension=5, rho=rho)
     server = Server(np.zeros((1, 5)), y.mean(axis=0)[None])
-    found = PenalisedStar().combine(setting, server, x[None], eta=np.ones(n), rho=rho, next_rho=99.0)
+    found = PenalisedStar().combine(setting, server, x[None], round=1, eta=np.ones(n), rho=rho, next_rho=99.0)
 
     def objective(value, j):
         penalised = np.zeros((1, 5))

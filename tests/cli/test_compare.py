@@ -16,7 +16,8 @@ from rich.console import Console
 
 from dpadmm.cli import frontier
 from dpadmm.cli.compare import compare as command
-from dpadmm.engine.comparing import Cell, Comparison, Frontier, LeftOut, arrange
+from dpadmm.engine.comparing import Comparison, arrange
+from dpadmm.engine.frontier import Cell, Frontier, LeftOut
 from dpadmm.errors import InputError
 
 RUN = ("--data", "breast-cancer", "--delta", 1e-5, "--rounds", 3, "--repeats", 2)
@@ -96,7 +97,7 @@ def test_a_table_for_people_a_picture_and_a_file(dpadmm: Any, tmp_path: Path) ->
     assert "left out: ps-admm-paper: one uniform record a step" in result.stdout
     assert result.stdout.count("left out") == 1
     assert "without a server, on ring:3: pvp-graph" in result.stdout
-    assert "no privacy (admm, 3 rounds)" in result.stdout
+    assert "the optimum, no privacy" in result.stdout
     assert "<svg" in picture.read_text()
     with cells.open(newline="") as file:
         lines = list(csv.DictReader(file))
@@ -106,7 +107,7 @@ def test_a_table_for_people_a_picture_and_a_file(dpadmm: Any, tmp_path: Path) ->
         written = f"{float(line['mean']):.4f} ±{float(line['standard_error']):.4f}"
         row = next(each for each in result.stdout.splitlines() if each.split()[:1] == [line["algorithm"]])
         assert written in row
-    assert (lines[-1]["algorithm"], lines[-1]["epsilon"]) == ("admm", "")
+    assert (lines[-1]["algorithm"], lines[-1]["epsilon"]) == ("optimum", "")
 
 
 def test_every_option_reaches_the_work(dpadmm: Any, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +136,7 @@ def test_rows_by_rank_the_best_in_bold(found: Frontier, monkeypatch: pytest.Monk
     frontier.show(found)
     text = screen.getvalue()
     block = text[text.index("4 agents") :]
-    places = [block.index(name) for name in ("auto *", "dp-admm", "dpsgd", "pvp-graph", "no privacy (admm, 10 rounds)")]
+    places = [block.index(name) for name in ("auto *", "dp-admm", "dpsgd", "pvp-graph", "the optimum, no privacy")]
     assert places == sorted(places)
     bold = [part.split("\x1b[0m")[0].strip() for part in block.split("\x1b[1m")[1:]]
     assert [each for each in bold if each.startswith("0.")] == ["0.3040 ±0.0100", "0.1040 ±0.0100"]
@@ -191,7 +192,7 @@ def test_the_picture_has_a_line_for_each_recipe(found: Frontier) -> None:
         assert 0.454 < high < 0.6
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
-        "pvp-graph", "dpsgd", "dp-admm", "auto", "no privacy (admm, 10 rounds)"
+        "pvp-graph", "dpsgd", "dp-admm", "auto", "the optimum, no privacy"
     ]  # fmt: skip
 
 
@@ -235,7 +236,7 @@ def test_broken_off_it_shows_what_is_known(dpadmm: Any, tmp_path: Path, monkeypa
     result = dpadmm(*SMALL, "--csv", tmp_path / "cells.csv")
     assert result.exit_code == 130
     assert "interrupted" in result.stderr
-    assert "no privacy (admm, 3 rounds)" in result.stdout
+    assert "the optimum, no privacy" in result.stdout
     assert "interrupted: there is more to come." in result.stdout
     assert len((tmp_path / "cells.csv").read_text().splitlines()) == 1 + 3
     told = dpadmm(*SMALL, "--json")

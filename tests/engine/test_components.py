@@ -5,19 +5,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent
+from dp_accounting import GaussianDpEvent, LaplaceDpEvent
 from scipy.sparse import csr_array
 
 from dpadmm.admm.perturbations.batches import UniformCost
 from dpadmm.datasets import DATASETS, Source, simulate
-from dpadmm.engine import components as module
-from dpadmm.engine.components import lifted, turned
+from dpadmm.engine import stages as module
 from dpadmm.engine.experiment import train
 from dpadmm.engine.preparing import prepare, with_choices
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.events import NonPrivateDpEvent
+from dpadmm.problems.components import Components
+from dpadmm.problems.losses import STATISTICS
 
 WIDTH, ROUNDS, DELTA = 6, 12, 1e-5
 
@@ -93,10 +94,10 @@ def test_the_noise_of_the_second_moments_is_that_of_their_event(asked, relation,
     prepared = prepare(asked(relation=relation, intercept=intercept))
     stage = prepared.stage
     first, _ = mus(prepared.plan)
-    apart = unit / prepared.shards.counts / (math.sqrt(2.0) * first)
+    apart = unit / prepared.shards.counts / first  # of packed numbers, sqrt(2) times those off the diagonal
     assert stage.deviation == pytest.approx(math.sqrt((apart**2).sum()) / 5, rel=1e-6)
     found = [stage.find(prepared.shards, 1, run) for run in range(3)]
-    assert {one.noise for one in found} == {2.0 * stage.deviation * math.sqrt(WIDTH)}
+    assert {one.noise for one in found} == {2.0 * (stage.deviation / math.sqrt(2.0)) * math.sqrt(WIDTH)}
 
 
 def test_the_moments_that_components_are_made_of_are_as_far_from_the_true_ones_as_their_noise(asked, monkeypatch):
@@ -106,7 +107,7 @@ def test_the_moments_that_components_are_made_of_are_as_far_from_the_true_ones_a
     prepared = prepare(asked(epsilon=50.0))
     for run in range(200):
         prepared.stage.find(prepared.shards, 1, run)
-    noise, s = np.array(seen) - pooled(prepared), prepared.stage.deviation
+    noise, s = np.array(seen) - pooled(prepared), prepared.stage.deviation / math.sqrt(2.0)
     row, column = np.triu_indices(WIDTH, 1)
     assert noise[:, row, column].std() == pytest.approx(s, rel=0.05)
     assert noise[:, range(WIDTH), range(WIDTH)].std() == pytest.approx(math.sqrt(2.0) * s, rel=0.08)
@@ -150,7 +151,7 @@ def test_a_run_that_is_not_private_takes_the_true_components(asked, algorithm):
     spec = asked(algorithm, rounds=2)
     prepared = prepare(spec)
     values, vectors = np.linalg.eigh(pooled(prepared))
-    found = prepared.turned(0).components
+    found = prepared.turned(0).view
     np.testing.assert_allclose(found.spectrum, values[::-1], atol=1e-14)
     np.testing.assert_allclose(np.abs(found.rotation.T @ vectors[:, :-4:-1]), np.eye(3), atol=1e-10)
     assert found.noise == 0.0
@@ -168,12 +169,12 @@ def test_no_private_recipe_sees_components_without_noise(name, asked, monkeypatc
     monkeypatch.setattr(UniformCost, "_best_split", lambda cost, agent, multiplier: 0.03)  # takes a second to tune
     recipe = ALGORITHMS[name]
     changes = {"loss": "smoothed-quantile", "rounds": 2}
-    if recipe.base_loss == "second-moment":
-        with pytest.raises(InputError, match=f"algorithm '{name}' finds second moments itself; leave components out"):
+    if recipe.base_loss in STATISTICS:
+        with pytest.raises(InputError, match=f"algorithm '{name}' releases a statistic itself; leave components and"):
             prepare(asked(name, loss=None))
         return
     if recipe.as_printed:  # a paper's own noise, which costs more than it says
-        with pytest.raises(InputError, match="take a share of a total budget"):
+        with pytest.raises(InputError, match="private components takes a share of a total budget"):
             prepare(asked(name, **changes))
         return
     stage = prepare(asked(name, **changes)).stage
@@ -228,7 +229,7 @@ def test_a_column_of_ones_stays_one_and_no_row_grows(asked):
         np.testing.assert_array_equal(after.targets, before.targets)
     # The components are of the rows without it.
     np.testing.assert_allclose(
-        prepare(asked("f-admm", intercept=True)).turned(0).components.spectrum,
+        prepare(asked("f-admm", intercept=True)).turned(0).view.spectrum,
         np.linalg.eigvalsh(pooled(prepared, intercept=True))[::-1],
         atol=1e-14,
     )
@@ -245,7 +246,7 @@ def test_all_components_are_a_change_of_coordinates_and_nothing_else(asked):
 def test_models_of_several_levels_are_lifted_level_by_level():
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 2)))[0]
     models = np.arange(12.0).reshape(2, 6)  # two components and an intercept, at two levels
-    found = lifted(models, rotation, True).reshape(2, 6, 2)
+    found = Components(rotation, np.ones(5), 0.0).models(models, True).reshape(2, 6, 2)
     for run in range(2):
         np.testing.assert_allclose(found[run, :5], rotation @ models[run].reshape(3, 2)[:2], atol=1e-15)
         np.testing.assert_array_equal(found[run, 5], models[run].reshape(3, 2)[2])
@@ -254,9 +255,11 @@ def test_models_of_several_levels_are_lifted_level_by_level():
 def test_sparse_rows_are_turned_as_dense_ones_are(asked):
     prepared = prepare(asked())
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(WIDTH, 2)))[0]
+    found = Components(rotation, np.ones(WIDTH), 0.0)
     sparse = replace(prepared.shards, features=csr_array(prepared.shards.features))
-    dense = turned(prepared.shards, rotation, False).features
-    np.testing.assert_allclose(turned(sparse, rotation, False).features, dense, atol=1e-15)
+    dense = found.rows(prepared.shards, False).features
+    np.testing.assert_allclose(found.rows(sparse, False).features, dense, atol=1e-15)
+    np.testing.assert_array_equal(found.shown(prepared.shards, False).features, dense)
 
 
 # Repeats, seeds, interruptions
@@ -269,7 +272,7 @@ def test_every_repeat_finds_components_of_its_own_and_one_seed_repeats(asked, sa
     for model in result.models:
         assert np.abs(model).max() > 0.0
         spans.append(model / np.linalg.norm(model))
-    rotations = [prepare(spec).turned(run).components.rotation for run in range(3)]
+    rotations = [prepare(spec).turned(run).view.rotation for run in range(3)]
     assert np.abs(rotations[0] - rotations[1]).max() > 1e-3
     for span, rotation in zip(spans, rotations, strict=True):
         np.testing.assert_allclose(rotation @ (rotation.T @ span), span, atol=1e-12)
@@ -327,8 +330,8 @@ REFUSED = {
     "no rule": ({"components": "many"}, "must be a whole number such as 5, 'noise', or 'share:0.95'"),
     "all of the budget": ({"components_share": 1.0}, "components_share 1: must lie between 0 and 1"),
     "none of it": ({"components_share": 0.0}, "components_share 0: must lie between 0 and 1"),
-    "noise instead of a budget": ({"noise_multiplier": 3.0, "delta": DELTA}, "take a share of a total budget"),
-    "a paper's noise": ({"paper_noise": True}, "take a share of a total budget"),
+    "noise instead of a budget": ({"noise_multiplier": 3.0, "delta": DELTA}, "private components takes a share of a total budget"),
+    "a paper's noise": ({"paper_noise": True}, "private components takes a share of a total budget"),
 }
 
 
@@ -340,7 +343,7 @@ def test_what_has_no_meaning_is_refused_before_anything_is_released(asked, chang
 
 def test_an_evaluation_as_well_is_refused(asked):
     spec = asked("dp-admm", source="tiny", loss="logistic", components="2", evaluation_epsilon=0.5)
-    with pytest.raises(InputError, match="components and evaluation_epsilon both take a part of the budget"):
+    with pytest.raises(InputError, match="components, standardise and evaluation_epsilon each take a part of the budget"):
         prepare(spec)
 
 
@@ -352,8 +355,11 @@ def test_mini_batches_that_the_engine_chooses_are_those_that_run(asked, monkeypa
         assert isinstance(part.plan.before[0], GaussianDpEvent)
 
 
-def test_without_a_delta_there_is_no_release_of_second_moments(asked):
-    spec = asked("obj-l")
-    spec = replace(spec, run=replace(spec.run, delta=None))
-    with pytest.raises(InputError, match="delta"):
-        prepare(spec)
+def test_without_a_delta_second_moments_have_pure_noise_as_well(asked):
+    spec = asked("obj-l", components_share=0.3)
+    result = train(replace(spec, run=replace(spec.run, delta=None)))
+    assert isinstance(result.plan.before[0], LaplaceDpEvent)
+    assert 1.0 / result.plan.before[0].noise_multiplier == pytest.approx(0.3 * 2.0, rel=1e-6)
+    assert result.guarantee.accountant == "pure"
+    assert result.guarantee.delta == 0.0
+    assert 0.999 * 2.0 <= result.guarantee.epsilon <= 2.0

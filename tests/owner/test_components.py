@@ -10,7 +10,6 @@ import pytest
 
 from dpadmm.agent import Agent
 from dpadmm.agreement import Agreement
-from dpadmm.engine.components import turned
 from dpadmm.errors import Refused
 from dpadmm.policy import Policy
 from dpadmm.privacy import gaussian
@@ -60,7 +59,7 @@ def test_two_runs_cost_what_both_cost_together(tmp_path: Path) -> None:
     found = components(np.mean(released, axis=0), 0.0, Rule(count=3))
     regression = Agreement(REGRESSION, COUNTS, 3, 0)
     for i, each in enumerate(shards):
-        rows = turned(each, found.rotation, intercept=False)
+        rows = found.rows(each, intercept=False)
         agent = Agent.open(
             rows, policy(), tmp_path / f"{i}.ledger", member=i, shelf=Shelf(tmp_path / f"shelf{i}"),
             data_digest=each.digest(),  # other coordinates, the same records, the same budget
@@ -83,7 +82,7 @@ def test_an_owner_who_did_not_name_the_statistic_refuses_it(tmp_path: Path) -> N
 def test_terms_with_components_in_them_are_refused(tmp_path: Path) -> None:
     agent = Agent.open(owners()[0], policy(), tmp_path / "ledger", shelf=Shelf(tmp_path / "shelf"))
     terms = RunSpec("fdp-admm", rounds=2, epsilon=1.0, delta=DELTA, components="3")
-    with pytest.raises(Refused, match="a run of their own"):
+    with pytest.raises(Refused, match="a run of its own"):
         agent.join("regression", Agreement(terms, COUNTS, WIDTH, 0))
 
 

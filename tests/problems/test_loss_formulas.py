@@ -14,6 +14,8 @@ from scipy.integrate import quad
 
 from dpadmm.problems.losses import (
     LOSSES,
+    CappedLogistic,
+    CappedSoftmax,
     ClippedSquared,
     Logistic,
     Loss,
@@ -34,6 +36,18 @@ def logistic(row: Any, target: int, model: Any) -> float:
 def softmax(row: Any, target: int, model: Any) -> float:
     scores = row @ model.reshape(row.size, -1)
     return math.log(sum(math.exp(score) for score in scores)) - float(scores[target])
+
+
+def capped(row: Any, target: int, model: Any, cap: float = 0.3) -> float:
+    """-ln p where the own class misses no more than the cap; beyond it the tangent along the own score, whatever the
+    others say. With two classes a model of one score has a score of zero beside it."""
+    scores = row @ model.reshape(row.size, -1)
+    scores = np.array([0.0, scores[0]]) if scores.size == 1 else scores
+    others = math.log(sum(math.exp(score) for k, score in enumerate(scores) if k != target))
+    margin = float(scores[target]) - others
+    if 1.0 / (1.0 + math.exp(margin)) <= cap:
+        return math.log(1.0 + math.exp(-margin))
+    return -cap * margin - cap * math.log(cap) - (1.0 - cap) * math.log(1.0 - cap)
 
 
 def squared(row: Any, target: float, model: Any) -> float:
@@ -73,6 +87,10 @@ def quantiles(levels: tuple[float, ...], width: float = 0.0) -> Any:
 FORMULAS: dict[str, Any] = {
     "logistic": logistic,
     "softmax": softmax,
+    "capped-logistic": capped,
+    "capped-logistic:0.8": lambda *record: capped(*record, cap=0.8),
+    "capped-softmax": capped,
+    "capped-softmax:0.6": lambda *record: capped(*record, cap=0.6),
     "squared": squared,
     "smoothed-hinge": smoothed_hinge,
     "quantile": quantiles((0.5,)),
@@ -105,6 +123,9 @@ def test_values_equal_the_formula(name: str) -> None:
     [
         (Logistic(), 1.0, 0.25),
         (Softmax(), math.sqrt(2.0), 0.5),
+        (CappedLogistic(), 0.3, 0.21),
+        (CappedLogistic(0.7), 0.7, 0.25),
+        (CappedSoftmax(0.2), math.sqrt(2.0) * 0.2, 0.5),
         (ClippedSquared(), 1.0, 1.0),
         (ClippedSquared(0.2), 0.2, 1.0),
         (SmoothedHinge(), 1.0, 1.5),

@@ -16,7 +16,8 @@ from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.engine.comparing import Comparison, Frontier
+    from dpadmm.engine.comparing import Comparison
+    from dpadmm.engine.frontier import Frontier
 
 
 def register(app: typer.Typer) -> None:

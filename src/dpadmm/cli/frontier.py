@@ -13,7 +13,7 @@ from dpadmm.cli.console import out, table
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.engine.comparing import Cell, Frontier, LeftOut
+    from dpadmm.engine.frontier import Cell, Frontier, LeftOut
 
 AUTO = "auto"
 # A family of recipes is one kind of consensus: a colour map for each, and a marker for each member.
@@ -29,6 +29,7 @@ OTHER = "YlOrBr"
 MARKERS = "osD^vP*X<>"
 STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # where a decade of the errors' axis is marked
 APART = 0.012  # share of the axis by which neighbouring error bars are moved, so that they do not cover each other
+NO_PRIVACY = "the optimum, no privacy"
 
 
 def show(found: Frontier) -> None:
@@ -61,13 +62,8 @@ def _block(found: Frontier, agents: int) -> Any:
         shown.add_row(Text(f"{name} *" if name == AUTO else name, style="bold cyan" if name == AUTO else ""), *words)
     for cell in (each for each in found.non_private if each.agents == agents):
         shown.add_section()
-        shown.add_row(_without_privacy(cell), *[written(cell)] * len(found.epsilons), style="dim")
+        shown.add_row(NO_PRIVACY, *[written(cell)] * len(found.epsilons), style="dim")
     return shown
-
-
-def _without_privacy(cell: Cell) -> str:
-    """With its rounds: ADMM may be far from its optimum after them, and recipes with better steps may pass it."""
-    return f"no privacy ({cell.recipe}, {cell.rounds} rounds)"
 
 
 def written(cell: Cell | None) -> str:
@@ -121,7 +117,7 @@ def _where(found: Frontier, places: list[LeftOut]) -> str:
 
 def write(found: Frontier, path: Path) -> None:
     """Every cell as a line of CSV, those without privacy last; numbers read back exactly."""
-    from dpadmm.engine.comparing import Cell
+    from dpadmm.engine.frontier import Cell
 
     try:
         with path.open("w", newline="") as file:
@@ -196,7 +192,7 @@ def _panel(axis: Any, found: Frontier, agents: int, looks: dict[str, dict[str, A
             label=name, markersize=5, elinewidth=0.8, ecolor=to_rgba(looks[name]["color"], 0.5), **looks[name],
         )  # fmt: skip
     for cell in (each for each in found.non_private if each.agents == agents):
-        axis.axhline(cell.mean, color="black", linestyle="--", linewidth=1.2, label=_without_privacy(cell))
+        axis.axhline(cell.mean, color="black", linestyle="--", linewidth=1.2, label=NO_PRIVACY)
     axis.set_xscale("log")
     axis.set_xticks(found.epsilons, [f"{epsilon:g}" for epsilon in found.epsilons])
     axis.set_xticks([], minor=True)

@@ -88,7 +88,9 @@ NormBound = Annotated[
     float | None,
     _option(_PROBLEM, "--norm-bound", "Public bound; longer rows are scaled down to it (1, or the data set's own)."),
 ]
-Intercept = Annotated[bool | None, _option(_PROBLEM, "--intercept/--no-intercept", "Add a column of ones.", "no")]
+Intercept = Annotated[
+    bool | None, _option(_PROBLEM, "--intercept/--no-intercept", "Add a column of ones.", "no; auto: yes")
+]
 Weighting = Annotated[
     str | None,
     _option(_PROBLEM, "--weighting", "Whether all owners or all records count alike; default: the algorithm's."),
@@ -97,8 +99,10 @@ Precision = Annotated[
     str | None, _option(_PROBLEM, "--precision", "Of the records: float64, or float32 for speed.", "float64")
 ]
 
-Algorithm = Annotated[str | None, _option(_ALGORITHM, "--algorithm", "Name from 'dpadmm algorithms'.", "dp-admm")]
-Rounds = Annotated[int | None, _option(_ALGORITHM, "--rounds", "Rounds of communication.", "100")]
+Algorithm = Annotated[
+    str | None, _option(_ALGORITHM, "--algorithm", "Name from 'dpadmm algorithms', or 'auto'.", "dp-admm")
+]
+Rounds = Annotated[int | None, _option(_ALGORITHM, "--rounds", "Rounds of communication.", "100, or auto's choice")]
 Updates = Annotated[
     int | None,
     _option(_ALGORITHM, "--updates", "Local updates in a round; default: 1 for obj-g and its kin, 10 for ps-admm's."),
@@ -174,6 +178,14 @@ Components = Annotated[
 ComponentsShare = Annotated[
     float | None, _option(_PRIVACY, "--components-share", "Share of the budget for finding them.", "0.1")
 ]
+
+Standardise = Annotated[
+    float | None,
+    _option(
+        _PRIVACY, "--standardise", "Share of the budget for means and squares of the columns, to standardise rows by."
+    ),
+]
+Momentum = Annotated[float | None, _option(_ALGORITHM, "--momentum", "Of dp-accelerated; default 0.8.")]
 
 EvaluationEpsilon = Annotated[
     float | None,

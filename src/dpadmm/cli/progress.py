@@ -31,7 +31,10 @@ def bar(experiment: Experiment, shown: bool) -> Iterator[Callback | None]:
         TextColumn("{task.fields[figures]}"),
         TimeRemainingColumn(compact=True),
     )
-    rounds, repeats = experiment.run.rounds, experiment.simulation.repeats
+    from dpadmm.spec import AUTO, ROUNDS
+
+    run, repeats = experiment.run, experiment.simulation.repeats
+    rounds = run.rounds or (None if run.algorithm == AUTO else ROUNDS)  # None: not chosen yet, so the bar has no end
     with Progress(*columns, console=console, transient=True) as progress:
         # Repeats run side by side in groups, as many as fit in memory; a group is known by its first run.
         current = progress.add_task("loading", total=None, figures="")

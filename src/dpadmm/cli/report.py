@@ -118,6 +118,8 @@ def _details(result: Result) -> Table:
     if result.coverage:
         pairs = zip(summary["tau"], result.coverage, strict=True)
         grid.add_row("below the quantile", ", ".join(f"{share:.1%} at {level:g}" for level, share in pairs))
+    for number, reason in enumerate(result.reasons):
+        grid.add_row("" if number else "auto chose", reason)
     if result.components is not None:
         kept, found = result.components, result.components.rotation.shape[1]
         share = kept.spectrum[:found].sum() / max(kept.spectrum.clip(min=0.0).sum(), 1e-300)

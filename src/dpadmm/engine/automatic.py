@@ -18,15 +18,15 @@ from dpadmm.admm.noise import TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.problems.shards import IntArray
+from dpadmm.spec import AUTO as AUTO
 from dpadmm.spec import RunSpec
 
-AUTO = "auto"
 STAR, GRAPH = "dp-accelerated", "pvp-graph"
 
-ROUNDS, PURE_ROUNDS = 100, 10  # pure noise adds up round by round, and so pays for fewer
+ROUNDS, PURE_ROUNDS = 100, 5  # pure noise adds up round by round, and so pays for fewer
 GRAPH_ROUNDS = 20
 MOMENTUM = 0.8
-QUIET = 0.02  # the nu below which rows are standardised for a tenth of the budget, and above for a fifth
+QUIET = 0.02  # the nu from which rows are standardised for a larger share
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Kind:
     loudest: float  # the nu from which means and squares would be mostly noise
 
 
-CLASSES, NUMBERS = Kind(travel=0.5, loudest=0.5), Kind(travel=0.05, loudest=0.06)
+CLASSES, NUMBERS = Kind(travel=0.5, loudest=1.0), Kind(travel=0.05, loudest=0.06)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,9 @@ def with_loss(run: RunSpec, classes: int) -> RunSpec:
         return run
     if classes == 0:
         return replace(run, loss="squared:0.1")
-    return replace(run, loss="capped-logistic" if classes == 2 else "capped-softmax")
+    plain = "logistic" if classes == 2 else "softmax"
+    # Where the cap begins the second derivative jumps, and Newton's method, which graphs need, takes many more steps.
+    return replace(run, loss=f"capped-{plain}" if run.topology is None else plain)
 
 
 def settled(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
@@ -74,10 +76,10 @@ def settled(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
         run = replace(run, mechanism="gamma-norm")
     nu, gaussian = _noise(run, facts)
     kind = CLASSES if facts.classes else NUMBERS
-    can = facts.plain and gaussian and run.set == "whole" and not run.non_crossing
+    can = facts.plain and run.set == "whole" and not run.non_crossing
     alone = run.components is None and run.evaluation_epsilon is None  # of what takes a share of the budget
     if run.standardise is None and can and alone and nu < kind.loudest:
-        run = replace(run, standardise=0.1 if nu < QUIET else 0.2)
+        run = replace(run, standardise=_share(nu, gaussian))
     rows = "as they are"
     if run.standardise is not None:
         rows = f"standardised by means and squares at {run.standardise:.0%} of the budget"
@@ -88,6 +90,13 @@ def settled(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
         f"loss {chosen.loss_text}: noise is as loud as the hardest pull that a record can have",
         f"rows {rows}: the noise of one step at the whole budget is {nu:.2g} of a record's gradient",
     )
+
+
+def _share(nu: float, gaussian: bool) -> float:
+    """Of the budget, for standardising rows: of mu² where noise is Gaussian, of epsilon where it is pure."""
+    if not gaussian:
+        return 0.25
+    return 0.1 if nu < QUIET else 0.2
 
 
 def _steps(run: RunSpec, facts: Facts, kind: Kind, gaussian: bool) -> RunSpec:

@@ -11,102 +11,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from dpadmm import metrics
 from dpadmm.admm import graphs
 from dpadmm.engine.experiment import train
+from dpadmm.engine.frontier import Cell, Frontier, LeftOut
 from dpadmm.engine.preparing import Prepared, load_data, prepare
+from dpadmm.engine.reference import optimum
 from dpadmm.errors import ConvergenceError, InputError, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
-from dpadmm.spec import Experiment, RunSpec
+from dpadmm.spec import AUTO, Experiment, RunSpec
 
-ALL, AUTO, BASELINE, NON_PRIVATE = "all", "auto", "dpsgd", "admm"
+ALL, BASELINE, OPTIMUM = "all", "dpsgd", "optimum"
 PROBE = "gradient-descent"  # it takes any loss, penalty and set: what it refuses, data or problem are to blame for
 KEPT = ("loss", "tau", "non_crossing", "penalty", "strength", "set", "rounds", "norm_bound", "intercept", "precision")
 NOT_TAKEN = ("epsilon", "epsilons", "deltas", "alpha", "paper_noise", "noise_multiplier", "topology")
 AT_THE_END = 1_000_000_000  # rounds between measurements; the last round is measured whatever this says
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One recipe at one budget with one number of agents; without a budget, what there is without privacy."""
-
-    algorithm: str  # as it was asked for
-    recipe: str  # which that came to
-    agents: int
-    epsilon: float | None  # the total that was asked for
-    epsilon_spent: float | None  # and what the accountant says
-    mean: float  # of the error on held-out records, over the repeats
-    standard_error: float | None  # of that mean; None with one repeat
-    repeats: int
-    rounds: int
-    loss: str
-    topology: str | None
-    seconds: float = field(compare=False)
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """What could not run, and why."""
-
-    algorithm: str
-    agents: int
-    epsilon: float | None
-    reason: str
-
-
-@dataclass(frozen=True)
-class Frontier:
-    """What a comparison has found by now."""
-
-    data: str
-    records: int
-    held_out: int
-    loss: str
-    measure: str  # what the errors are: "test error" (a share), "RMSE" or "check loss"
-    delta: float
-    relation: str
-    seed: int
-    repeats: int
-    agents: tuple[int, ...]
-    epsilons: tuple[float, ...]
-    algorithms: tuple[str, ...]
-    cells: tuple[Cell, ...] = ()
-    non_private: tuple[Cell, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-    warnings: tuple[str, ...] = ()
-    finished: bool = False  # whether nothing is missing
-
-    def row(self, algorithm: str, agents: int) -> dict[float | None, Cell]:
-        """A recipe's cells by their budgets."""
-        return {each.epsilon: each for each in self.cells if (each.algorithm, each.agents) == (algorithm, agents)}
-
-    def ranked(self, agents: int) -> tuple[str, ...]:
-        """Recipes by their error at the largest budget, the best first; what did not run there comes last."""
-        rows = {name: row for name in self.algorithms if (row := self.row(name, agents))}
-        falling = self.epsilons[::-1]
-        order = {name: [row[at].mean if at in row else math.inf for at in falling] for name, row in rows.items()}
-        return tuple(sorted(order, key=order.__getitem__))
-
-    def best(self, agents: int, epsilon: float) -> Cell | None:
-        """The least error at a budget."""
-        column = [each for each in self.cells if (each.agents, each.epsilon) == (agents, epsilon)]
-        return min(column, key=lambda each: each.mean, default=None)
-
-    def plus(self, found: Cell | LeftOut) -> Frontier:
-        """With one more, in the order in which they were asked for."""
-        name = "left_out" if isinstance(found, LeftOut) else "non_private" if found.epsilon is None else "cells"
-        kept: dict[str, Any] = {name: tuple(sorted((*getattr(self, name), found), key=self._place))}
-        return replace(self, **kept)
-
-    def _place(self, found: Cell | LeftOut) -> tuple[int, int, float]:
-        order = self.algorithms.index(found.algorithm) if found.algorithm in self.algorithms else -1
-        return self.agents.index(found.agents), order, found.epsilon or 0.0
 
 
 @dataclass(frozen=True)
@@ -122,31 +48,43 @@ class Job:
         """What it came to, and what it warned of."""
         began = time.perf_counter()
         try:
-            result = train(self.experiment)
-            spent = None if result.guarantee is None else result.guarantee.epsilon
-            if self.epsilon is not None and (spent is None or spent > self.epsilon):
-                raise InputError(f"its true total is epsilon {spent or math.inf:.4g}, above the budget.")
-            errors = result.history.last("test_error")
-            mean = float(errors.mean())
-            if not math.isfinite(mean):
+            cell, warnings = self._best() if self.epsilon is None else self._run(self.epsilon)
+            if not math.isfinite(cell.mean):
                 raise ConvergenceError("its error is not finite: the run has diverged.")
         except (InputError, ConvergenceError) as reason:
             return LeftOut(self.algorithm, self.agents, self.epsilon, " ".join(str(reason).split())), ()
+        return replace(cell, seconds=time.perf_counter() - began), warnings
+
+    def _run(self, epsilon: float) -> tuple[Cell, tuple[str, ...]]:
+        result = train(self.experiment)
+        spent = math.inf if result.guarantee is None else result.guarantee.epsilon
+        if spent > epsilon:
+            raise InputError(f"its true total is epsilon {spent:.4g}, above the budget.")
+        errors = result.history.last("test_error")
         cell = Cell(
             algorithm=self.algorithm,
             recipe=result.plan.algorithm.name,
             agents=self.agents,
-            epsilon=self.epsilon,
+            epsilon=epsilon,
             epsilon_spent=spent,
-            mean=mean,
+            mean=float(errors.mean()),
             standard_error=float(np.std(errors, ddof=1)) / math.sqrt(errors.size) if errors.size > 1 else None,
             repeats=errors.size,
             rounds=result.plan.setting.rounds,
             loss=result.experiment.run.loss_text,
             topology=self.experiment.run.topology,
-            seconds=time.perf_counter() - began,
         )
         return cell, result.warnings
+
+    def _best(self) -> tuple[Cell, tuple[str, ...]]:
+        """Without privacy: the minimiser over all records, whatever rounds a recipe would need to come near it."""
+        prepared = prepare(self.experiment)
+        setting = prepared.plan.setting
+        model = optimum(setting.problem, prepared.shards, setting.dimension)
+        assert prepared.test is not None
+        error = float(metrics.test_errors(setting.problem.loss, prepared.test, model[None, :])[0])
+        loss = self.experiment.run.loss_text
+        return Cell(self.algorithm, OPTIMUM, self.agents, None, None, error, None, 1, 0, loss, None), ()
 
 
 @dataclass(frozen=True)
@@ -206,7 +144,7 @@ def arrange(
     jobs = []
     for probe in probes:
         count = probe.plan.setting.agents
-        jobs.append(Job(NON_PRIVATE, count, None, _terms(usual, NON_PRIVATE, probe, topology).changed(repeats=1)))
+        jobs.append(Job(OPTIMUM, count, None, probe.experiment))
         for name in names:
             terms = _terms(base if name == AUTO else usual, name, probe, topology)  # auto has a loss of its own
             jobs += [Job(name, count, epsilon, terms.changed(epsilon=epsilon)) for epsilon in budgets]
@@ -245,7 +183,7 @@ def _names(asked: Sequence[str] | str) -> tuple[str, ...]:
         if word not in (AUTO, *ALGORITHMS):
             raise unknown("algorithm", word, (ALL, AUTO, *ALGORITHMS))
         if word != AUTO and not ALGORITHMS[word].private:
-            raise InputError(f"algorithm {word!r} is not private; {NON_PRIVATE!r} stands beside all others anyway.")
+            raise InputError(f"algorithm {word!r} is not private; the best without privacy stands beside all anyway.")
     return tuple(dict.fromkeys((*words, BASELINE)))
 
 
@@ -296,5 +234,5 @@ def _terms(base: Experiment, name: str, probe: Prepared, topology: str) -> Exper
 
 def _slowness(name: str) -> int:
     """Whole gradients, then mini-batches, whose noise takes long to calibrate, then exact solves."""
-    solver = None if name in (NON_PRIVATE, AUTO) else ALGORITHMS[name].phases[0].solver
+    solver = None if name in (OPTIMUM, AUTO) else ALGORITHMS[name].phases[0].solver
     return 0 if solver is None else 2 if solver.sampled else 1 if solver.first_order else 3

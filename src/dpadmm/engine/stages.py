@@ -106,9 +106,7 @@ class Stage:
     @property
     def deviation(self) -> float:
         """Of each number in the mean of all agents' releases."""
-        noise, setting = self.plan.noise[0], self.plan.setting
-        each = noise.mechanism.noise_multiplier * setting.gradient_sensitivity()
-        return float(np.sqrt((each**2).sum())) / setting.agents
+        return float(np.sqrt((self.plan.level.sigma**2).sum())) / self.plan.setting.agents
 
     def planned(self, width: int) -> Plan:
         """The plan of the rest, for rows of so many columns and with what was released before."""
@@ -162,10 +160,11 @@ def _standardise(run: RunSpec, whole: Plan, columns: int) -> Draft:
 
 def _release(run: RunSpec, whole: Plan, statistic: str, loss: str | None = None) -> RunSpec:
     """The terms of one round of a statistic's recipe, on the same rows as the run's."""
+    pure = whole.algorithm.private and not (run.delta or run.deltas)
     return RunSpec(
         f"private-{statistic}" if whole.algorithm.private else statistic,
         loss=loss, rounds=1, penalty="none", strength=0.0, relation=run.relation, norm_bound=run.norm_bound,
-        precision=run.precision, weighting=run.weighting,
+        precision=run.precision, weighting=run.weighting, mechanism="gamma-norm" if pure else None,
     )  # fmt: skip
 
 

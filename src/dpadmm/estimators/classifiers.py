@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from dpadmm.estimators import inputs
 from dpadmm.estimators.base import AUTO, FloatArray, PrivateLinearModel, Task
 
 
-class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: ignore[misc]
     """Classes from the side of a plane; the set of labels is public."""
 
     def __init__(
@@ -73,8 +74,9 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def _check_labels(self, y: NDArray[Any]) -> None:
         """Raises an error for labels that this classifier is not for."""
 
+    @abstractmethod
     def _loss(self, classes: int) -> str | None:
-        raise NotImplementedError
+        """The loss for so many classes; None: as `auto` chooses it."""
 
     def decision_function(self, X: Any) -> FloatArray:
         """How far each row is on the side of `classes_[1]`; of more than two classes, a score for each."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ CLIP = 1.0  # of a residual's pull, where targets lie in [-1, 1]
 WIDTH = 0.05  # over which the kink of the check loss is rounded, likewise
 
 
-class PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+class PrivateRegressor(RegressorMixin, PrivateLinearModel, ABC):  # type: ignore[misc]
     """Numbers, learned in units of a public bound on their size."""
 
     degree = 2  # of the loss, in the targets
@@ -67,11 +68,13 @@ class PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         self.coef_, self.intercept_ = matrix[:-1, 0].copy(), float(matrix[-1, 0])
         return self
 
+    @abstractmethod
     def _loss(self) -> str | None:
-        raise NotImplementedError
+        """The loss of scaled targets; None: as `auto` chooses it."""
 
+    @abstractmethod
     def _weight(self, records: int) -> float | None:
-        raise NotImplementedError
+        """Of the penalty beside the mean loss; None: the library's own."""
 
     def _alpha(self) -> float | None:
         if self.alpha is None or self.alpha == 0:
