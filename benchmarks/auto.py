@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ import numpy as np
 
 from dpadmm.engine.comparing import Cell, Job, arrange
 from dpadmm.engine.experiment import prepare, run_prepared
+from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.randomness import generator
@@ -47,7 +48,7 @@ DELTA, END = 1e-5, 1_000_000_000
 BASE = Experiment().changed(delta=DELTA, relation="zero-out", measure_every=END)
 ADULT = {(100, 1.0): 0.178, (5, 1.0): 0.166, (1, 1.0): None, (1, 0.1): None}  # agents, epsilon: error asked for
 CENTRAL, WITHIN = {("adult", 1.0): 0.164, ("adult", 0.1): 0.186}, 0.005
-STRENGTHS, PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2), (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+STRENGTHS, PENALTIES = (1e-6, 3e-6, 1e-5, 1e-4, 1e-3, 1e-2), (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 SOURCES = ("adult", "breast-cancer", "digits", "synthetic", "synthetic-multiclass")
 AGENTS, EPSILONS = (5, 50), (0.5, 1.0)
 FIRST, LAST, CLOSE = 3, 50, 0.01
@@ -172,9 +173,16 @@ def told(auto: Found, name: str, found: dict[str, Found], within: float, known: 
 
 
 def central(cache: Cache, mechanism: str, **terms: Any) -> dict[str, Found]:
-    """Objective perturbation of all records at once, by strength of the penalty."""
+    """Objective perturbation of all records at once, by strength of the penalty, and with extra curvature or without
+    (then the penalty alone may be too weak for the budget, or for the solver, and is left out)."""
     exact = {"algorithm": "dvp", "rounds": 1, "rho": 1e-6, "mechanism": mechanism}
-    return {f"strength {strength:g}": errors(cache, strength=strength, **exact, **terms) for strength in STRENGTHS}
+    found = {}
+    for strength in STRENGTHS:
+        for extra, text in ((None, ""), (0.0, ", nothing extra")):
+            with suppress(InputError, ConvergenceError):
+                grid = {"strength": strength, "extra_curvature": extra}
+                found[f"strength {strength:g}{text}"] = errors(cache, **grid, **exact, **terms)
+    return found
 
 
 def peer(cache: Cache, asked: argparse.Namespace, source: str, epsilon: float) -> dict[str, Found]:

@@ -37,11 +37,25 @@ def test_no_recipe_s_claim_is_refuted(name, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
-@pytest.mark.parametrize("name", ["dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g"])
+@pytest.mark.parametrize("name", ["dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g", "dp-accelerated"])
 def test_the_audit_has_teeth(name, epsilon):
     found = audit(name, epsilon, DELTA, transcripts=20_000, seed=1)
     assert found.method == "gdp"
     assert 0.7 <= found.ratio <= 1.0
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize(("relation", "least"), [("zero-out", 0.8), ("replace", 0.7)])
+def test_means_and_squares_leak_nearly_what_they_are_paid_for(relation, least, epsilon):
+    """Under replacement no two rows move both halves as far as either can be moved, so less leaks than is paid for."""
+    stage = Stage(relation=relation)
+    found = audit("private-column-moments", epsilon, DELTA, stage=stage, transcripts=20_000, seed=1)
+    assert found.method == "gdp"
+    assert least <= found.ratio <= 1.0
+    quiet = audit(
+        "private-column-moments", epsilon, DELTA, stage=stage, claimed=0.5 * epsilon, transcripts=20_000, seed=1
+    )
+    assert quiet.violated
 
 
 @pytest.mark.parametrize("name", ["dp-admm", "pvp", "dvp", "obj-l", "out-g", "private-r-admm", "dpsgd"])
@@ -127,7 +141,13 @@ class TestEvaluation:
 
 
 class TestOneRun:
-    @pytest.mark.parametrize("name", ["dp-admm", "dpsgd", "pvp", "obj-l", "dvp", "pvp-graph", "private-components"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("dp-admm", "dpsgd", "pvp", "obj-l", "dvp", "pvp-graph", "private-components"),
+            *("dp-accelerated", "private-column-moments"),
+        ],
+    )
     def test_a_claim_that_holds_is_not_refuted(self, name):
         size = 40 if name == "private-components" else 200
         found = audit(name, 8.0, DELTA, method="one-run", canaries=size, seed=1)

@@ -20,11 +20,15 @@ from dpadmm.privacy.randomness import Seeded
 EXACT = {
     **{name: ALGORITHMS[name] for name in ("dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g", "obj-l", "out-l")},
     **{name: ALGORITHMS[name] for name in ("dvp", "dvp-graph", "m-admm-penalty", "private-r-admm", "private-mr-admm")},
-    "private-components": ALGORITHMS["private-components"],
+    **{name: ALGORITHMS[name] for name in ("private-components", "private-column-moments", "dp-accelerated")},
+    "dp-accelerated with gamma-norm noise": ALGORITHMS["dp-accelerated"].tuned(mechanism="gamma-norm"),
     "pvp with gamma-norm noise": ALGORITHMS["pvp"].tuned(mechanism="gamma-norm"),
     "dvp with gaussian noise": ALGORITHMS["dvp"].tuned(mechanism="gaussian"),
 }
-GAUSSIAN = ("dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g", "pvp-graph", "private-components")
+GAUSSIAN = (
+    *("dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g", "pvp-graph", "private-components"),
+    "dp-accelerated",
+)
 
 
 @pytest.mark.parametrize("stage", [Stage(), Stage(rho=0.05, width=3, agents=3)], ids=["worst", "other"])

@@ -18,7 +18,12 @@ from dpadmm.problems.losses import LOSSES, STATISTICS, ClippedSquared, Quantile
 ALL = {name: kind() for name, kind in (LOSSES | STATISTICS).items()}
 # What a record at zero can reach of its bound: sigmoids are half way there, three classes at sqrt(1 - 1/3) of sqrt(2),
 # and levels of 0.1, 0.5 and 0.9 have slopes that are not all largest on one side.
-SHARE = {"logistic": 0.5, "softmax": np.sqrt(1 / 3), "quantiles": 0.7564340773451339}
+SHARE = {
+    "logistic": 0.5,
+    "softmax": np.sqrt(1 / 3),
+    "quantiles": 0.7564340773451339,
+    "capped-softmax": np.sqrt(3 / 4),  # the others share what one of them alone would have
+}
 
 
 def apart(loss, pair, width=2, bound=1.5):
@@ -32,7 +37,10 @@ def apart(loss, pair, width=2, bound=1.5):
 def test_a_pair_attains_the_sensitivity_as_far_as_the_loss_can_at_zero(loss, relation):
     pair = worst_pair(loss, relation, 2, 2, 1.5)
     share = np.linalg.norm(apart(loss, pair)) / loss.sensitivity(1.5, relation)
-    assert share == pytest.approx(SHARE.get(loss.name, 1.0), rel=1e-9)
+    if loss.name == "column-moments" and relation is Relation.REPLACE:
+        assert 0.87 <= share <= 1.0  # two axes; no pair moves both halves as far as either can be moved
+    else:
+        assert share == pytest.approx(SHARE.get(loss.name, 1.0), rel=1e-9)
 
 
 @pytest.mark.parametrize("relation", Relation)
@@ -117,6 +125,8 @@ class TestScene:
             ("ps-admm-sgd", "quantile", "zero-out"),
             ("ps-admm-paper", "smoothed-hinge", "replace"),
             ("private-components", "second-moment", "replace"),
+            ("private-column-moments", "column-moments", "replace"),
+            ("dp-accelerated", "quantile", "replace"),
         ],
     )
     def test_the_worst_that_a_recipe_accepts(self, name, loss, relation):

@@ -45,6 +45,9 @@ CASES = pytest.mark.parametrize(
         {"algorithm": "obj-l", "rho": 0.5},
         {"algorithm": "out-g", "updates": 2, "set": "box:0.1"},
         {"algorithm": "local-updates", "updates": 3},
+        {"algorithm": "dp-accelerated", "loss": "capped-logistic"},
+        {"algorithm": "dp-accelerated", "momentum": 0.3, "set": "box:0.1"},
+        {"algorithm": "accelerated"},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
@@ -72,7 +75,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(changes, experiment,
     assert summaries[0] == summaries[1]
 
 
-@pytest.mark.parametrize("part", ["dual", "agents.dual", "agents.point", "common"])
+@pytest.mark.parametrize("part", ["server.dual", "agents.dual", "agents.point", "server.common"])
 def test_what_a_server_first_run_keeps_is_all_needed(part, experiment, same, tmp_path):
     """Without any of it the rest would be another run: so the test above would notice if it were lost."""
     spec = experiment("obj-g", updates=3, repeats=2)
@@ -81,7 +84,7 @@ def test_what_a_server_first_run_keeps_is_all_needed(part, experiment, same, tmp
     path = tmp_path / "run" / "checkpoint-0.npz"
     with np.load(path) as file:
         arrays = dict(file)
-    assert arrays["dual"].shape == arrays["common"].shape == whole.models.shape
+    assert arrays["server.dual"].shape == arrays["server.common"].shape == whole.models.shape
     assert (np.abs(arrays[part]) > 0).any()
     np.savez(path, **arrays | {part: np.zeros_like(arrays[part])})
     resumed = train(spec, out=tmp_path / "run", resume=True)
@@ -89,12 +92,26 @@ def test_what_a_server_first_run_keeps_is_all_needed(part, experiment, same, tmp
     assert resumed.history.rounds == whole.history.rounds
 
 
+@pytest.mark.parametrize("part", ["server.common", "server.point", "server.mean"])
+def test_what_an_accelerated_run_keeps_is_all_needed(part, experiment, tmp_path):
+    spec = experiment("dp-accelerated", repeats=2)
+    whole = train(spec)
+    interrupted(spec, tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint-0.npz"
+    with np.load(path) as file:
+        arrays = dict(file)
+    np.testing.assert_array_equal(arrays["model"], arrays["server.mean"])
+    assert (np.abs(arrays[part]) > 0).all()
+    np.savez(path, **arrays | {part: np.zeros_like(arrays[part])})
+    assert (train(spec, out=tmp_path / "run", resume=True).models != whole.models).all()
+
+
 def test_a_servers_mean_dual_is_that_of_its_agents_after_resuming(experiment, tmp_path):
     """Kept on both sides and sent by nobody, also across an interruption."""
     spec = experiment("obj-g", updates=3, repeats=2)
     interrupted(spec, tmp_path / "run", round=11, every=5)
     with np.load(tmp_path / "run" / "checkpoint-0.npz") as file:
-        server, agents = file["dual"], file["agents.dual"]
+        server, agents = file["server.dual"], file["agents.dual"]
     assert np.abs(server).max() > 1e-4
     np.testing.assert_allclose(server, agents.reshape(2, 5, -1).mean(axis=1), rtol=1e-9, atol=1e-13)
 

@@ -142,9 +142,7 @@ def test_a_cap_near_one_is_no_cap(capped: Any, ordinary: Any) -> None:
     width, targets = 1 if capped is CappedLogistic else CLASSES, rng.integers(2, size=100)
     scores = 3.0 * rng.normal(size=(100, width))
     for method in (values, gradients):
-        np.testing.assert_array_equal(
-            method(capped(1.0 - 1e-12), scores, targets), method(ordinary(), scores, targets)
-        )
+        np.testing.assert_array_equal(method(capped(1.0 - 1e-12), scores, targets), method(ordinary(), scores, targets))
 
 
 # How hard a record pulls

@@ -213,9 +213,7 @@ def test_the_noise_is_white_and_as_loud_as_the_sensitivity_says(rng: np.random.G
     width, runs = 3, 4000
     rows = rng.normal(size=(60, width))
     shards = gather(rows, np.zeros(60), np.repeat([0, 1], [20, 40]), norm_bound=2.0)
-    plan = planned(
-        shards.counts, width, noise_multiplier=3.0, delta=1e-5, norm_bound=2.0, loss="column-moments:2.0"
-    )
+    plan = planned(shards.counts, width, noise_multiplier=3.0, delta=1e-5, norm_bound=2.0, loss="column-moments:2.0")
     cohort = Cohort.of(plan, shards, range(runs), Seeded(3))
     (state,) = rounds(cohort, start(cohort))
     given_away = state.agents.released.reshape(runs, 2, -1)

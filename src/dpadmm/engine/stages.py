@@ -73,12 +73,14 @@ class Stage:
             raise InputError(
                 "components, standardise and evaluation_epsilon each take a part of the budget; give one of them."
             )
-        columns, purpose = width - bool(run.intercept), "components" if run.components else "standardise"
-        share = run.components_share if run.standardise is None else run.standardise
+        columns = width - bool(run.intercept)
+        if run.standardise is None:
+            purpose, draft, name, share = "components", _components, "components_share", run.components_share
+        else:
+            purpose, draft, name, share = "standardise", _standardise, "standardise", run.standardise
         if not 0.0 < share < 1.0:
-            name = "components_share" if run.components else purpose
             raise InputError(f"{name} {share:g}: must lie between 0 and 1, such as 0.1.")
-        first, rest, view = (_components if run.components else _standardise)(run, whole, columns)
+        first, rest, view = draft(run, whole, columns)
         budgets: tuple[Budget, ...] = ()
         if whole.algorithm.private:
             request = run.request()
