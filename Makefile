@@ -36,6 +36,8 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/out_of_core.py
 	$(BIN)/python benchmarks/graphs.py
 	$(BIN)/python benchmarks/functional.py
+	$(BIN)/python benchmarks/auto_rule.py
+	$(BIN)/python benchmarks/auto.py --only adult,speed
 	$(PIP) cvxpy
 	$(BIN)/python benchmarks/power_flow.py
 

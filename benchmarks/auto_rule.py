@@ -1,4 +1,4 @@
-"""How the constants of `algorithm = "auto"` were found: on simulated records, one choice at a time around the rule.
+"""The constants of `algorithm = "auto"` on simulated records: one choice at a time around the rule, and what it costs.
 
     python benchmarks/auto_rule.py [--size 2] [--records 1000] [--only classes]
 

@@ -220,6 +220,15 @@ def test_a_plan_steps_by_its_own_noise_and_its_twin_may_keep_the_step(simulated,
         np.testing.assert_array_equal(mine.mean, theirs.mean)
 
 
+@pytest.mark.parametrize("name", ["dp-accelerated", "dp-admm"])
+def test_a_step_does_not_depend_on_the_company(name, terms):
+    """An owner alone, all agents, and the agents of two runs side by side: whoever asks is told the same step."""
+    recipe = ALGORITHMS[name].tuned(schedule=Horizon(0.5, 1e6))
+    plan = recipe.plan(terms(SMOOTH, COUNTS), TotalBudget((Budget(0.1, 1e-5),)))
+    np.testing.assert_array_equal([plan.take([agent]).eta(3)[0] for agent in range(3)], plan.eta(3))
+    np.testing.assert_array_equal(plan.take(np.tile(np.arange(3), 2)).eta(3), np.tile(plan.eta(3), 2))
+
+
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
 def test_numbers_of_the_horizon_must_be_positive(bad):
     for numbers in ((bad,), (0.5, bad)):

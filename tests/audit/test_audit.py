@@ -45,9 +45,9 @@ def test_the_audit_has_teeth(name, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-@pytest.mark.parametrize(("relation", "least"), [("zero-out", 0.8), ("replace", 0.7)])
+@pytest.mark.parametrize(("relation", "least"), [("zero-out", 0.8), ("replace", 0.8)])
 def test_means_and_squares_leak_nearly_what_they_are_paid_for(relation, least, epsilon):
-    """Under replacement no two rows move both halves as far as either can be moved, so less leaks than is paid for."""
+    """The rows that the audit replaces lie along axes, and come within 6 % of the farthest that two can be apart."""
     stage = Stage(relation=relation)
     found = audit("private-column-moments", epsilon, DELTA, stage=stage, transcripts=20_000, seed=1)
     assert found.method == "gdp"

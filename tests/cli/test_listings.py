@@ -10,7 +10,9 @@ import pytest
 
 from dpadmm.cli.listings import LISTINGS
 
-WITHOUT_KINKS = "logistic or softmax or squared or smoothed-hinge or smoothed-quantile"
+WITHOUT_KINKS = (
+    "logistic or softmax or squared or smoothed-hinge or smoothed-quantile or capped-logistic or capped-softmax"
+)
 
 
 def _rows(result: Any, verb: str) -> dict[str, dict[str, Any]]:

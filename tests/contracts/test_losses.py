@@ -159,7 +159,7 @@ def test_no_hessian_exceeds_its_bound_and_some_approach_it(case: Any, rng: np.ra
     sampled = np.linalg.eigvalsh(case.loss.hessian(shards, x, np.ones(5000)))
     shards = case.shards(*crossed(adversarial_rows(case, rng)[-12:], case.every_target()))
     worst = np.linalg.eigvalsh(at_each(case.loss.hessian, shards, adversarial_models(case, rng))).max()
-    near = 0.8 if case.loss.name == "capped-softmax" else 0.9  # it states what softmax does, and bends 2 c (1 - c)
+    near = 0.75 if case.loss.name == "capped-softmax" else 0.9  # it states what softmax does, and bends 2 c (1 - c)
     assert sampled.max() <= bound * ROUNDING
     assert near * bound <= worst <= bound * ROUNDING
 

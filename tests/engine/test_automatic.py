@@ -146,19 +146,15 @@ def test_loud_noise_leaves_rows_as_they_are(asked):
 
 
 ON_A_GRAPH = {"rho": 0.7, "dual_rho": 0.2, "tolerance": 1e-6, "rho_schedule": "growing:0.3:0.1:2", "rounds": 3}
-LOST = pytest.mark.xfail(strict=False, reason="nu is that of the star's recipe, which has no such part; and rho is set")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in ("rho", "rounds") else LOST) for name in ON_A_GRAPH]
-)
+@pytest.mark.parametrize("name", ON_A_GRAPH)
 def test_what_is_named_is_kept_on_a_graph_as_well(name, asked):
     run = prepare(asked(topology="ring:5", **{name: ON_A_GRAPH[name]})).experiment.run
     assert getattr(run, name) == ON_A_GRAPH[name]
     assert ALGORITHMS[run.algorithm].consensus.decentralised
 
 
-@pytest.mark.xfail(strict=False, reason="the recipe's own loss is asked for levels before one is chosen")
 def test_levels_ask_for_quantiles(asked):
     result = train(asked(source="tiny-regression", tau=(0.2, 0.8), **quick()))
     assert result.plan.setting.problem.loss.levels == (0.2, 0.8)

@@ -231,7 +231,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(algorithm, kept, exp
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-@pytest.mark.parametrize("part", ["agents.slope", "agents.dual", "agents.released", "common"])
+@pytest.mark.parametrize("part", ["agents.slope", "agents.dual", "agents.released", "server.common"])
 def test_what_a_run_on_a_graph_keeps_is_all_needed(part, experiment, tmp_path):
     """Without any of it the rest would be another run: so the test above would notice if it were lost."""
     spec = experiment("private-r-admm", rounds=6, repeats=2)

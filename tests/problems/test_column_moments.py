@@ -132,7 +132,7 @@ def worst(bound: float, scale: float) -> float:
 
 @pytest.mark.parametrize("bound", [1.0, 3.0])
 @pytest.mark.parametrize("share", [0.5, 1.0, 1.4, 4.0])
-def test_the_bound_of_a_replaced_record_is_nearly_attained(bound: float, share: float) -> None:
+def test_the_bound_of_a_replaced_record_is_attained(bound: float, share: float) -> None:
     """Opposite rows move the first half only, orthogonal ones both; the worst pair lies between."""
     scale = share * bound
     half = math.sqrt(min(share**2 + 2.0, 4.0)) / 2.0 * bound  # of the rows' difference
@@ -141,8 +141,8 @@ def test_the_bound_of_a_replaced_record_is_nearly_attained(bound: float, share: 
     one, other = half * u + rest * v, -half * u + rest * v
     assert np.linalg.norm(one) == pytest.approx(bound)
     found, limit = moved(one, other, scale), ColumnMoments(scale).sensitivity(bound, Relation.REPLACE)
-    assert found == pytest.approx(worst(bound, scale))
-    assert 0.85 * limit <= found <= limit * (1.0 + 1e-12)
+    assert found == pytest.approx(worst(bound, scale), rel=1e-12)
+    assert found == pytest.approx(limit, rel=1e-12)
 
 
 def test_rows_that_share_no_column_attain_the_bound_in_the_1_norm() -> None:

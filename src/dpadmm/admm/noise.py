@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -84,6 +85,11 @@ class Level:
     diameter: float = np.inf  # of the largest agent's set
     steps: int = 1  # in a round
     spread: FloatArray | None = None  # (n,) of gradients of mini-batches, in the mean square; None: whole gradients
+    together: float = -1.0  # of a coordinate of the mean of all agents' gradients; negative: as sigma has it
+
+    def __post_init__(self) -> None:
+        if self.together < 0.0:
+            object.__setattr__(self, "together", math.sqrt(float((self.sigma**2).sum())) / max(1, self.sigma.size))
 
     def take(self, agents: Any) -> Level:
         """The rows of these agents; the rest is the same for all, because all must use the same penalties."""

@@ -182,7 +182,9 @@ ComponentsShare = Annotated[
 Standardise = Annotated[
     float | None,
     _option(
-        _PRIVACY, "--standardise", "Share of the budget for means and squares of the columns, to standardise rows by."
+        _PRIVACY,
+        "--standardise",
+        "Share of the budget for means and squares of the columns, to standardise rows by; with auto, 0 for none.",
     ),
 ]
 Momentum = Annotated[float | None, _option(_ALGORITHM, "--momentum", "Of dp-accelerated; default 0.8.")]

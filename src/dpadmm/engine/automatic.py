@@ -5,8 +5,8 @@ number: how far the noise of a single gradient step at the whole budget would le
 
     nu = sqrt(columns) sigma / G.
 
-Everything is a function of nu and of the kind of target. The constants were found on simulated problems
-(benchmarks/auto_rule.py); no record is looked at. What a spec says itself is left as it is.
+Everything is a function of nu and of the kind of target. What the constants cost on simulated problems is shown by
+benchmarks/auto_rule.py; a run looks at no record for them. What a spec says itself is left as it is.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ STAR, GRAPH = "dp-accelerated", "pvp-graph"
 
 ROUNDS, PURE_ROUNDS = 100, 5  # pure noise adds up round by round, and so pays for fewer
 GRAPH_ROUNDS = 20
+NOISE = (
+    *("loss", "tau", "epsilon", "delta", "epsilons", "deltas", "evaluation_epsilon", "relation"),
+    *("norm_bound", "intercept", "precision", "weighting", "mechanism"),
+)
+"""What of a spec says how loud noise is."""
 MOMENTUM = 0.8
 QUIET = 0.02  # the nu from which rows are standardised for a larger share
 
@@ -53,7 +58,8 @@ class Facts:
 def drafted(run: RunSpec) -> RunSpec:
     """With a recipe: all that is needed to check a spec before its records are there."""
     recipe = STAR if run.topology is None else GRAPH
-    drafted = replace(run, algorithm=recipe, intercept=True if run.intercept is None else run.intercept)
+    loss = run.loss or ("smoothed-quantile" if len(run.tau) == 1 else "quantiles" if run.tau else None)
+    drafted = replace(run, algorithm=recipe, loss=loss, intercept=True if run.intercept is None else run.intercept)
     if not isinstance(drafted.request(), TotalBudget):
         raise InputError("algorithm 'auto' chooses for a total budget; give one, as epsilon and delta.")
     return drafted
@@ -61,7 +67,7 @@ def drafted(run: RunSpec) -> RunSpec:
 
 def with_loss(run: RunSpec, classes: int) -> RunSpec:
     """With a loss for targets of this kind, if none is named."""
-    if run.loss is not None or run.tau:
+    if run.loss is not None:
         return run
     if classes == 0:
         return replace(run, loss="squared:0.1")
@@ -72,7 +78,7 @@ def with_loss(run: RunSpec, classes: int) -> RunSpec:
 
 def settled(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
     """The spec with all of its numbers, and why."""
-    if run.mechanism is None and run.topology is None and not (run.delta or run.deltas):
+    if run.mechanism is None and not (run.delta or run.deltas):
         run = replace(run, mechanism="gamma-norm")
     nu, gaussian = _noise(run, facts)
     kind = CLASSES if facts.classes else NUMBERS
@@ -80,10 +86,12 @@ def settled(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
     alone = run.components is None and run.evaluation_epsilon is None  # of what takes a share of the budget
     if run.standardise is None and can and alone and nu < kind.loudest:
         run = replace(run, standardise=_share(nu, gaussian))
+    elif run.standardise == 0.0:
+        run = replace(run, standardise=None)
     rows = "as they are"
     if run.standardise is not None:
         rows = f"standardised by means and squares at {run.standardise:.0%} of the budget"
-    chosen = _steps(run, facts, kind, gaussian) if run.topology is None else _minimisers(run, nu)
+    chosen = _steps(run, facts, kind, gaussian) if run.topology is None else _minimisers(run, nu, gaussian)
     return chosen, (
         f"{chosen.algorithm}, {chosen.rounds} rounds, for {facts.counts.size} agent(s) "
         + ("and a server" if run.topology is None else f"on {run.topology}"),
@@ -113,15 +121,15 @@ def _steps(run: RunSpec, facts: Facts, kind: Kind, gaussian: bool) -> RunSpec:
     )
 
 
-def _minimisers(run: RunSpec, nu: float) -> RunSpec:
+def _minimisers(run: RunSpec, nu: float, gaussian: bool) -> RunSpec:
     """On a graph: exact minimisers, held together more firmly where noise is louder."""
-    return replace(run, rounds=run.rounds or GRAPH_ROUNDS, rho=run.rho or min(1.0, nu))
+    rounds = run.rounds or (GRAPH_ROUNDS if gaussian else PURE_ROUNDS)
+    return replace(run, rounds=rounds, rho=run.rho or (min(1.0, nu) if run.rho_schedule is None else None))
 
 
 def _noise(run: RunSpec, facts: Facts) -> tuple[float, bool]:
-    """nu, and whether it is Gaussian."""
-    whole = replace(run, algorithm=STAR, topology=None, rounds=1, standardise=None, components=None)
+    """nu, and whether it is Gaussian: of one step of a star, whatever the run's own recipe has of parts."""
+    whole = RunSpec(STAR, rounds=1, **{name: getattr(run, name) for name in NOISE})
     plan = whole.plan(facts.counts, facts.width, facts.classes)
-    sigma = math.sqrt(float((plan.level.sigma**2).sum())) / plan.setting.agents
-    nu = math.sqrt(facts.width) * sigma / float(plan.local.gradient_bound.mean())
+    nu = math.sqrt(facts.width) * plan.level.together / float(plan.local.gradient_bound.mean())
     return nu, isinstance(plan.noise[0].mechanism, Gaussian)

@@ -16,8 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
-
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.engine.loop import Cohort, State, rounds, start
@@ -108,7 +106,7 @@ class Stage:
     @property
     def deviation(self) -> float:
         """Of each number in the mean of all agents' releases."""
-        return float(np.sqrt((self.plan.level.sigma**2).sum())) / self.plan.setting.agents
+        return self.plan.level.together
 
     def planned(self, width: int) -> Plan:
         """The plan of the rest, for rows of so many columns and with what was released before."""

@@ -54,7 +54,10 @@ class Standard:
     def _whole(self, features: FloatArray) -> FloatArray:
         if self.constant == 0.0:
             return features
-        column = np.full((len(features), 1), self.constant, dtype=features.dtype)
+        # Cast down: in float32 a constant that is rounded up would make a row longer than its bound.
+        constant = features.dtype.type(self.constant)
+        constant = constant if constant <= self.constant else np.nextafter(constant, features.dtype.type(0.0))
+        column = np.full((len(features), 1), constant, dtype=features.dtype)
         return np.ascontiguousarray(np.hstack([features, column]))
 
 

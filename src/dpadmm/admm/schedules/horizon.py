@@ -33,8 +33,7 @@ class Horizon(Schedule):
         check_positive(self.name, self.longest)
 
     def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
-        sigma = math.sqrt(float((level.sigma**2).sum())) / setting.agents
-        width = setting.width or setting.dimension
+        sigma, width = level.together, setting.width or setting.dimension
         allowed = self.travel * math.sqrt(width / setting.rounds) / setting.norm_bound
         step = self.longest if sigma * self.longest <= allowed else allowed / sigma
         return np.full(setting.agents, step)

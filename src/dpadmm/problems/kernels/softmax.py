@@ -42,18 +42,29 @@ def _normalise(scores: Any) -> Any:
 
 
 @compiled()
+def _missed(probabilities: Any, own: int) -> float:
+    """What the other classes have together. Not 1 less the own one: that would lose all digits of a small cap."""
+    others = 0.0
+    for k in range(probabilities.size):
+        if k != own:
+            others += probabilities[k]
+    return others
+
+
+@compiled()
 def _residuals(probabilities: Any, targets: Any, first: int, cap: float) -> None:
     """Probabilities less one for the own class, in place; where that one is off by more than the cap, all are scaled
     down to it."""
     for r in range(probabilities.shape[0]):
         own = targets[first + r]
-        missed = 1.0 - probabilities[r, own]
+        if cap >= 1.0:
+            probabilities[r, own] -= 1.0
+            continue
+        missed = _missed(probabilities[r], own)
         if missed > cap:
             for k in range(probabilities.shape[1]):
                 probabilities[r, k] *= cap / missed
-            probabilities[r, own] = -cap
-        else:
-            probabilities[r, own] -= 1.0
+        probabilities[r, own] = -min(missed, cap)
 
 
 @compiled()
@@ -61,8 +72,8 @@ def _others(probabilities: Any, targets: Any, first: int, cap: float) -> Any:
     """Takes the own class out of the rows whose pull is capped, in place; returns what each row now sums to."""
     whole = np.ones(probabilities.shape[0])
     for r in range(probabilities.shape[0]):
-        missed = 1.0 - probabilities[r, targets[first + r]]
-        if missed > cap:
+        missed = _missed(probabilities[r], targets[first + r])
+        if cap < 1.0 and missed > cap:
             probabilities[r, targets[first + r]] = 0.0
             for k in range(probabilities.shape[1]):
                 probabilities[r, k] *= cap / missed
@@ -79,8 +90,8 @@ def _losses(scores: Any, targets: Any, first: int, cap: float) -> Any:
     partition = _normalise(scores)
     total = 0.0
     for r in range(scores.shape[0]):
-        missed = 1.0 - scores[r, targets[first + r]]
-        if missed > cap:
+        missed = _missed(scores[r], targets[first + r])
+        if cap < 1.0 and missed > cap:
             total += cap * (partition[r] + np.log(missed) - own[r])
             total -= cap * np.log(cap) + (1.0 - cap) * np.log(1.0 - cap)
         else:

@@ -47,10 +47,17 @@ class ColumnMoments(Loss):
         return first + second if norm == 1 else math.hypot(first, second)
 
     def sensitivity(self, row_bound: float, relation: Relation, norm: int = 2) -> float:
-        """Rows may be opposite, squares cannot: without negative entries they are at most sqrt(2) R² apart."""
-        if relation is Relation.REPLACE and norm == 2:
-            return math.hypot(2.0 * self.scale * row_bound, math.sqrt(2.0) * row_bound**2)
-        return super().sensitivity(row_bound, relation, norm)
+        """Replacing a by b moves it by c (a - b) and a² - b² = u v, entry by entry, with u = a - b and v = a + b.
+
+        Of numbers w = u v that sum to e, with magnitudes that sum to at most q = |u| |v|, the squares sum to at most
+        (q² + e²) / 2. Here e = |a|² - |b|², so with t = <a, b> the whole is at most
+        c² (|a|² + |b|² - 2 t) + |a|⁴ + |b|⁴ - 2 t²: largest for rows of full length R and t = -c²/2, or t = -R² if
+        that is larger. Two columns attain it.
+        """
+        if relation is Relation.ZERO_OUT or norm == 1:
+            return super().sensitivity(row_bound, relation, norm)
+        inner = max(-(self.scale**2) / 2.0, -(row_bound**2))
+        return math.sqrt(2.0 * self.scale**2 * (row_bound**2 - inner) + 2.0 * (row_bound**4 - inner**2))
 
     def curvature_bound(self, norm_bound: float) -> float:
         return 0.0
