@@ -87,16 +87,17 @@ def _losses(scores: Any, targets: Any, first: int, cap: float) -> Any:
     own = np.empty(scores.shape[0])
     for r in range(scores.shape[0]):
         own[r] = scores[r, targets[first + r]]
-    partition = _normalise(scores)
-    total = 0.0
-    for r in range(scores.shape[0]):
-        missed = _missed(scores[r], targets[first + r])
-        if cap < 1.0 and missed > cap:
-            total += cap * (partition[r] + np.log(missed) - own[r])
-            total -= cap * np.log(cap) + (1.0 - cap) * np.log(1.0 - cap)
-        else:
-            total += partition[r] - own[r]
-    return total
+    losses = _normalise(scores)
+    losses -= own
+    if cap < 1.0:
+        entropy = -cap * np.log(cap) - (1.0 - cap) * np.log(1.0 - cap)
+        for r in range(scores.shape[0]):
+            missed = _missed(scores[r], targets[first + r])
+            if missed > cap:
+                losses[r] = cap * (losses[r] + np.log(missed)) + entropy
+    # Added up apart from all else: how a loop over inputs is vectorised, and so the order of its sum, may depend on
+    # whether they can be written to, which differs between this process and another.
+    return losses.sum()
 
 
 @compiled()
