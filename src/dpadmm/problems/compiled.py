@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba import types
 from numba.extending import overload
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 _CONFIG: Any = numba.config
-_limited: ContextVar[bool] = ContextVar("limited", default=False)
 _ROOM = Path(__file__).parent
 
 # Sums may be re-ordered and multiply-adds fused (that is what makes a dot product fast); nothing that would
@@ -64,18 +64,16 @@ def compiled(*, parallel: bool = False, fast: bool = True) -> Callable[[Callable
 def one_thread_pool() -> Iterator[None]:
     """Threads belong to the compiled loops; BLAS called inside them must not start its own.
 
-    Two pools would fight over the cores, and BLAS sums in another order on two threads than on one. Finding the pools
-    takes milliseconds, so inside one that was limited nothing is done.
+    Two pools would fight over the cores, and BLAS sums in another order on two threads than on one.
     """
-    if _limited.get():
+    with _pools(len(sys.modules)).limit(limits=1, user_api="blas"):
         yield
-        return
-    mark = _limited.set(True)
-    try:
-        with threadpool_limits(limits=1, user_api="blas"):
-            yield
-    finally:
-        _limited.reset(mark)
+
+
+@lru_cache(maxsize=1)
+def _pools(modules: int) -> ThreadpoolController:
+    """All pools there are. Looking for them takes milliseconds, so they are kept until another module was imported."""
+    return ThreadpoolController()
 
 
 def implements(stub: Callable[..., Any], tag: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
