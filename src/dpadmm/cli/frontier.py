@@ -15,7 +15,7 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     from dpadmm.engine.frontier import Cell, Frontier, LeftOut
 
-AUTO = "auto"
+AUTO = "auto"  # as `spec.AUTO`, whose module would bring the compilers with it
 # A family of recipes is one kind of consensus: a colour map for each, and a marker for each member.
 COLOURS = {
     "descent": "Greys",

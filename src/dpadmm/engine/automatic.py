@@ -18,7 +18,6 @@ from dpadmm.admm.noise import TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.problems.shards import IntArray
-from dpadmm.spec import AUTO as AUTO
 from dpadmm.spec import RunSpec
 
 STAR, GRAPH = "dp-accelerated", "pvp-graph"
@@ -59,10 +58,10 @@ def drafted(run: RunSpec) -> RunSpec:
     """With a recipe: all that is needed to check a spec before its records are there."""
     recipe = STAR if run.topology is None else GRAPH
     loss = run.loss or ("smoothed-quantile" if len(run.tau) == 1 else "quantiles" if run.tau else None)
-    drafted = replace(run, algorithm=recipe, loss=loss, intercept=True if run.intercept is None else run.intercept)
-    if not isinstance(drafted.request(), TotalBudget):
+    draft = replace(run, algorithm=recipe, loss=loss, intercept=True if run.intercept is None else run.intercept)
+    if not isinstance(draft.request(), TotalBudget):
         raise InputError("algorithm 'auto' chooses for a total budget; give one, as epsilon and delta.")
-    return drafted
+    return draft
 
 
 def with_loss(run: RunSpec, classes: int) -> RunSpec:

@@ -22,7 +22,7 @@ from dpadmm.datasets import (
     open_folder,
     split,
 )
-from dpadmm.engine.automatic import AUTO, Facts, drafted, settled, with_loss
+from dpadmm.engine.automatic import Facts, drafted, settled, with_loss
 from dpadmm.engine.choices import Choice, choose
 from dpadmm.engine.stages import Stage, View
 from dpadmm.engine.workforce import Workforce
@@ -32,7 +32,7 @@ from dpadmm.privacy.randomness import generator
 from dpadmm.problems.naming import build
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.splits import SPLITS
-from dpadmm.spec import DataSpec, Experiment
+from dpadmm.spec import AUTO, DataSpec, Experiment
 
 AGENTS = 100  # where neither the spec nor the data says how many
 ADULT_TEST = 5222  # the papers train on 40,000 records and test on the rest

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpadmm.spec import Experiment, RunSpec
 
 FloatArray = NDArray[np.float64]
-AUTO = "auto"
+AUTO = "auto"  # as `spec.AUTO`, whose module would bring the compilers with it
 _LARGEST_SEED = 2**31 - 1
 
 

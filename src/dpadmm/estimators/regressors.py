@@ -153,22 +153,12 @@ class PrivateQuantileRegressor(PrivateRegressor):
         strict: bool = False,
         random_state: Any = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, algorithm=algorithm, rounds=rounds, penalty=penalty, alpha=alpha,
+            norm_bound=norm_bound, target_bound=target_bound, fit_intercept=fit_intercept, n_agents=n_agents,
+            topology=topology, relation=relation, secure=secure, strict=strict, random_state=random_state,
+        )  # fmt: skip
         self.quantile = quantile
-        self.epsilon = epsilon
-        self.delta = delta
-        self.algorithm = algorithm
-        self.rounds = rounds
-        self.penalty = penalty
-        self.alpha = alpha
-        self.norm_bound = norm_bound
-        self.target_bound = target_bound
-        self.fit_intercept = fit_intercept
-        self.n_agents = n_agents
-        self.topology = topology
-        self.relation = relation
-        self.secure = secure
-        self.strict = strict
-        self.random_state = random_state
 
     def _loss(self) -> str | None:
         level = inputs.positive("quantile", self.quantile)
