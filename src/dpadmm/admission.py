@@ -18,6 +18,27 @@ from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import FloatArray, Shards
 
 
+def check_parts(
+    shards: Shards,
+    policy: Policy | None,
+    simulated: bool,
+    rehearsal: bool,
+    members: int,
+    persons: Sequence[Any] | None,
+) -> None:
+    """Raises an `InputError` where these cannot be one agent: a policy is one real owner's, and seeds are not."""
+    if policy is None and not simulated:
+        raise InputError("an agent without a policy is for simulations; real releases need one.")
+    if policy is not None and simulated and not rehearsal:
+        raise InputError("seeded noise protects nobody: an agent with a policy takes the system's randomness only.")
+    if members != shards.agents:
+        raise InputError(f"{members} members for {shards.agents} shards: name one position for each.")
+    if policy is not None and shards.agents != 1:
+        raise InputError(f"an agent with a policy answers for one owner, not for {shards.agents}.")
+    if persons is not None and len(persons) != shards.counts.sum():
+        raise InputError(f"{len(persons)} persons for {shards.counts.sum()} records: name one for each record.")
+
+
 def check_policy(
     policy: Policy, agreement: Agreement, shards: Shards, persons: Sequence[Any] | None, booked: Relation
 ) -> None:

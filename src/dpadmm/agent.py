@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.admission import check_policy, check_reach, check_real, check_shards
+from dpadmm.admission import check_parts, check_policy, check_reach, check_real, check_shards
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release, Words
 from dpadmm.admm.perturbations.evaluation import release_error
@@ -27,10 +27,11 @@ from dpadmm.admm.rounds import AgentState, absorb, answer, begin
 from dpadmm.agreement import Agreement
 from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.joined import Joined, in_force
+from dpadmm.parties import DROP, WAIT
 from dpadmm.policy import Policy
 from dpadmm.privacy.book import Book, Step, Stored
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import IntArray, Randomness, System
+from dpadmm.privacy.randomness import IntArray, Randomness, Seeded, System
 from dpadmm.privacy.relations import Relation
 from dpadmm.privacy.shelf import Shelf, default_folder
 from dpadmm.privacy.wire import digest
@@ -56,17 +57,9 @@ class Agent:
         members: Sequence[int] | IntArray = (0,),
         runs: Sequence[int] | IntArray | None = None,
         persons: Sequence[Any] | None = None,
+        rehearsal: bool = False,
     ) -> None:
-        if policy is None and not randomness.simulated:
-            raise InputError("an agent without a policy is for simulations; real releases need one.")
-        if policy is not None and randomness.simulated:
-            raise InputError("seeded noise protects nobody: an agent with a policy takes the system's randomness only.")
-        if len(members) != shards.agents:
-            raise InputError(f"{len(members)} members for {shards.agents} shards: name one position for each.")
-        if policy is not None and shards.agents != 1:
-            raise InputError(f"an agent with a policy answers for one owner, not for {shards.agents}.")
-        if persons is not None and len(persons) != shards.counts.sum():
-            raise InputError(f"{len(persons)} persons for {shards.counts.sum()} records: name one for each record.")
+        check_parts(shards, policy, randomness.simulated, rehearsal, len(members), persons)
         self.shards = shards
         self.policy = policy
         self.ledger = ledger
@@ -88,15 +81,20 @@ class Agent:
         persons: Sequence[Any] | None = None,
         shelf: Shelf | None = None,
         data_digest: str | None = None,
+        rehearsal: int | None = None,
     ) -> Agent:
         """A real owner's agent: its ledger on disk, noise from the operating system.
 
-        The ledger belongs to these records: `data_digest` names them, by default a digest of the shard or its files.
+        The ledger belongs to these records: `data_digest` names them, by default a digest of the shard or its files. A
+        rehearsal, by its seed, is for made-up records: its noise protects nobody, and its ledger is never a real one.
         """
-        records = data_digest or shards.digest()
-        relation, kept = Relation.parse(policy.relation), shelf or Shelf(default_folder())
-        book = kept.ledger(ledger, policy.dataset, records, relation)
-        return cls(shards, policy, book, System(), members=(member,), persons=persons)
+        name, records = policy.dataset, data_digest or shards.digest()
+        randomness: Randomness = System()
+        if rehearsal is not None:
+            name, records, randomness = f"rehearsal of {name}", digest("rehearsal", records), Seeded(rehearsal)
+        book = (shelf or Shelf(default_folder())).ledger(ledger, name, records, Relation.parse(policy.relation))
+        given: dict[str, Any] = {"members": (member,), "persons": persons, "rehearsal": rehearsal is not None}
+        return cls(shards, policy, book, randomness, **given)
 
     # -- joining ---------------------------------------------------------------------------------------------------
 
@@ -150,8 +148,8 @@ class Agent:
 
     def answer(self, request: Request) -> Release:
         """The release of a step, debited before it leaves; or `Refused`."""
-        # A simulation has its one pool around all rounds; a real owner's numbers must not depend on its own threads.
-        pool = nullcontext() if self.randomness.simulated else one_thread_pool()
+        # A simulation has its one pool around all rounds; an owner's numbers must not depend on its own threads.
+        pool = nullcontext() if self.policy is None else one_thread_pool()
         try:
             with pool:
                 return self._answer(request)
@@ -160,7 +158,7 @@ class Agent:
         except InputError as error:
             raise self._refusal(f"the step cannot be computed: {error}") from None
         except ConvergenceError:
-            if self.randomness.simulated:
+            if self.policy is None:
                 raise
             # What it says of gradients is a fact about the records, and stays here.
             raise self._refusal("the step cannot be computed: the solver did not reach its tolerance.") from None
@@ -248,12 +246,15 @@ class Agent:
         following = joined.round + 1
         if round < following:
             raise Refused(f"round {round} is closed; {following} is next.")
-        if round > following and not (joined.agreement is not None and joined.agreement.missing):
+        missing = WAIT if joined.agreement is None else joined.agreement.missing
+        if round > following and missing == WAIT:
             raise Refused(f"round {following} is next, not {round}: the terms do not allow missing rounds.")
         if round - following != len(inputs) - 1:
             raise Refused(f"round {following} is next: round {round} needs the inputs of all rounds in between.")
         state = joined.state
         for earlier, common in zip(range(joined.round, round), inputs, strict=True):
+            if missing == DROP and earlier > joined.round:
+                continue  # that mean was made without it, and moves nothing of its own
             state = absorb(joined.plan, state, self._to_rows(common), earlier, missed=earlier + 1 < round)
         if not self.randomness.simulated:
             check_reach(joined.plan, state, self._to_rows(inputs[-1]), round)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +13,9 @@ import numpy as np
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError
 from dpadmm.fields import names, typed
+from dpadmm.parties import DROP, MISSING, WAIT
 from dpadmm.privacy.wire import canonical, digest
+from dpadmm.schema import Schema
 from dpadmm.spec import RunSpec
 
 LARGEST = 10**9  # of any whole number in the terms
@@ -25,8 +29,10 @@ class Agreement:
     counts: tuple[int, ...]  # records of each agent, in the order of the agents
     width: int  # columns, with the intercept's
     classes: int
-    missing: bool = False  # whether an agent may miss rounds
+    missing: str = WAIT  # what becomes of a round in which an agent does not answer
     records_per_person: int = 1
+    owners: tuple[str, ...] = ()  # who the agents are, where they are far away
+    schema: Schema | None = None  # what their columns are, likewise
 
     def check(self) -> None:
         """Raises an `InputError` where a field is not of its kind: terms come from others."""
@@ -39,14 +45,52 @@ class Agreement:
                 typed(RunSpec, name, value, "the terms")
         for name in ("width", "classes", "records_per_person"):
             _whole(name, getattr(self, name), 0 if name == "classes" else 1)
-        if type(self.counts) is not tuple or type(self.missing) is not bool:
-            raise InputError("the terms need the counts as a tuple, and whether rounds may be missed.")
+        if type(self.counts) is not tuple or type(self.owners) is not tuple:
+            raise InputError("the terms need the counts and the owners as tuples.")
+        if type(self.missing) is not str or self.missing not in MISSING:
+            raise InputError(f"the terms: missing must be one of {', '.join(MISSING)}.")
         for count in self.counts:
             _whole("count", count, 1)
+        self._check_parties()
+
+    def _check_parties(self) -> None:
+        """Where terms say who takes part with which columns, that must go with the rest of them."""
+        if any(type(name) is not str for name in self.owners) or len(set(self.owners)) < len(self.owners):
+            raise InputError("the terms: owners must be names, each of them once.")
+        if self.owners and len(self.owners) != len(self.counts):
+            raise InputError(f"the terms: {len(self.counts)} counts for {len(self.owners)} owners.")
+        if self.schema is None:
+            return
+        if not isinstance(self.schema, Schema):
+            raise InputError("the terms: the columns are not described.")
+        if self.width != self.schema.width + bool(self.run.intercept) or self.classes != len(self.schema.classes):
+            raise InputError("the terms: width and classes are not those of the columns.")
 
     @cached_property
     def digest(self) -> str:
-        return digest(canonical(asdict(self)))
+        return digest(self.dumps())
+
+    def dumps(self) -> str:
+        """As text, the same for the same terms."""
+        return canonical(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> Agreement:
+        """The terms that a text says; raises an `InputError` where it says none."""
+        try:
+            entries = json.loads(text)
+        except (ValueError, RecursionError):
+            raise InputError("the terms cannot be read.") from None
+        if not isinstance(entries, dict) or sorted(entries) != sorted(names(cls)):
+            raise InputError("the terms are not complete.")
+        run, schema = entries["run"], entries["schema"]
+        if not isinstance(run, Mapping) or sorted(run) != sorted(names(RunSpec)):
+            raise InputError("the terms have no run, or one of another version.")
+        values: dict[str, Any] = {k: v if v is None else typed(RunSpec, k, v, "the terms") for k, v in run.items()}
+        lists = {name: tuple(v) if isinstance(v := entries[name], list) else v for name in ("counts", "owners")}
+        made = cls(**{**entries, **lists, "run": RunSpec(**values), "schema": schema and Schema.from_fields(schema)})
+        made.check()
+        return made
 
     def plan(self) -> Plan:
         """The plan of all agents."""
@@ -54,8 +98,14 @@ class Agreement:
         for name, recipe in (("components", "private-components"), ("standardise", "private-column-moments")):
             if getattr(self.run, name) is not None:
                 raise InputError(f"{name} is a run of its own, {recipe!r}, before the one on the rows it leads to.")
-        if self.missing and self.run.recipe().consensus.decentralised:
+        consensus = self.run.recipe().consensus
+        if self.missing != WAIT and consensus.decentralised:
             raise InputError("on a graph no round can be missed: a node's neighbours cannot go on without its release.")
+        if self.missing == DROP and not consensus.drops:
+            raise InputError(
+                f"algorithm {self.run.algorithm!r}: its server counts on the duals of all agents, and cannot combine a "
+                f"round without one; choose missing = 'stale' or 'wait'."
+            )
         return self.run.plan(counts, self.width, self.classes, self.records_per_person)
 
     def describe(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from dpadmm.asked import FIELDS, request
 from dpadmm.errors import InputError, unknown
 from dpadmm.fields import names, typed
 from dpadmm.papers import ALGORITHMS
+from dpadmm.parties import FederationSpec
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.naming import build
@@ -234,11 +235,12 @@ class SimulationSpec:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A whole simulation, as a spec file says it: tables [run], [data] and [simulation]."""
+    """What a spec file says: tables [run], [data] and [simulation], and [federation] for owners who are far away."""
 
     run: RunSpec = field(default_factory=RunSpec)
     data: DataSpec = field(default_factory=DataSpec)
     simulation: SimulationSpec = field(default_factory=SimulationSpec)
+    federation: FederationSpec = field(default_factory=FederationSpec)
 
     def changed(self, where: str = "the arguments", **values: Any) -> Experiment:
         """With these values, each by the name of its field; None leaves a field as it is."""
@@ -258,11 +260,12 @@ class Experiment:
         tables = {
             table: {k: v for k, v in asdict(getattr(self, table)).items() if v is not None and v != ()}
             for table in _TABLES
+            if table != "federation" or self.federation != FederationSpec()
         }
         return tomli_w.dumps(tables)
 
 
-_TABLES = {"run": RunSpec, "data": DataSpec, "simulation": SimulationSpec}
+_TABLES = {"run": RunSpec, "data": DataSpec, "simulation": SimulationSpec, "federation": FederationSpec}
 
 
 def loads(text: str, where: str = "the spec") -> Experiment:

@@ -51,7 +51,7 @@ def policy(**changes: Any) -> Policy:
 
 
 def agreement(
-    algorithm: str = "dp-admm", missing: bool = False, records_per_person: int = 1, counts: Any = None, **changes: Any
+    algorithm: str = "dp-admm", missing: str = "wait", records_per_person: int = 1, counts: Any = None, **changes: Any
 ) -> Agreement:
     """Terms for two agents, the first of which is the owner."""
     terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "rounds": ROUNDS, "strength": 1e-3}

@@ -346,7 +346,7 @@ def test_a_step_another_process_takes_in_the_middle_of_an_answer_is_its_release(
 
 
 def test_missed_rounds_are_taken_in_by_their_inputs_and_closed(parties: ModuleType, path: Path) -> None:
-    terms = parties.agreement(missing=True, rho=0.3)
+    terms = parties.agreement(missing="stale", rho=0.3)
     agent = parties.agent(path, None, parties.Repeatable())
     (first,) = play(parties, agent, terms, range(1, 2))
     for missed in ({}, {3: parties.inputs(3)}, {1: GOOD, 2: GOOD, 3: GOOD}):
@@ -388,7 +388,7 @@ def test_missed_rounds_are_taken_in_by_their_inputs_and_closed(parties: ModuleTy
 
 
 def test_a_round_closed_by_another_process_stays_closed(parties: ModuleType, path: Path) -> None:
-    terms = parties.agreement(missing=True)
+    terms = parties.agreement(missing="stale")
     agents = [parties.agent(path) for _ in range(2)]
     for agent in agents:
         agent.join("run", terms)
@@ -462,7 +462,7 @@ def test_missed_rounds_move_a_server_first_dual_by_the_last_release(
     parties: ModuleType, path: Path, algorithm: str
 ) -> None:
     """By hand: y <- y + rho^k (z^k - x), with the release that stood for the round, and the penalty of that round."""
-    terms = parties.agreement(algorithm, missing=True, **several(algorithm))
+    terms = parties.agreement(algorithm, missing="stale", **several(algorithm))
     plan = terms.plan()
     rho = {round: plan.rho(round) for round in range(1, 7)}
     assert rho[1] < rho[2] < rho[4] < rho[6]
@@ -485,7 +485,7 @@ def test_missed_rounds_move_a_server_first_dual_by_the_last_release(
 
 
 def test_an_owner_that_missed_the_first_rounds_stands_by_where_it_began(parties: ModuleType, path: Path) -> None:
-    terms = parties.agreement("obj-g", missing=True, set="simplex:0.6", **several("obj-g"))
+    terms = parties.agreement("obj-g", missing="stale", set="simplex:0.6", **several("obj-g"))
     plan, first = terms.plan(), np.full((1, 3), 0.2)
     agent = parties.agent(path)
     agent.join("run", terms)
@@ -503,7 +503,7 @@ def test_a_server_that_reuses_stale_releases_keeps_the_duals_of_owners_that_miss
     parties: ModuleType, path: Path
 ) -> None:
     """Two owners, one of which is away for two rounds: the mean of their duals is the server's all the while."""
-    terms = parties.agreement("obj-g", missing=True, counts=(60, 60), **several("obj-g"))
+    terms = parties.agreement("obj-g", missing="stale", counts=(60, 60), **several("obj-g"))
     plan = terms.plan()
     owners = [
         Agent(parties.shards(seed=i), parties.policy(), parties.ledger(path.with_name(str(i))), System(), members=(i,))

@@ -174,7 +174,7 @@ def watched(parties: ModuleType, tmp_path: Path) -> Watched:
 def test_malformed_requests(parties: ModuleType, watched: Watched) -> None:
     terms = {
         "run": parties.agreement(evaluation_epsilon=0.2, rounds=8),
-        "late": parties.agreement("pvp", missing=True, rounds=8),
+        "late": parties.agreement("pvp", missing="stale", rounds=8),
         "tilted": parties.agreement("dvp", rounds=8),
     }
     for name, agreed in terms.items():
@@ -199,10 +199,10 @@ def test_malformed_requests_for_local_updates(parties: ModuleType, tmp_path: Pat
     records = parties.shards(precision=precision)
     watched = Watched(parties.agent(tmp_path / "patients.ledger", parties.policy(epsilon=100.0), records=records))
     terms = {
-        "local": parties.agreement("obj-g", missing=True, rounds=8, updates=2, set="ball:2", precision=precision),
-        "free": parties.agreement("obj-l", missing=True, rounds=8, updates=2, precision=precision),
+        "local": parties.agreement("obj-g", missing="stale", rounds=8, updates=2, set="ball:2", precision=precision),
+        "free": parties.agreement("obj-l", missing="stale", rounds=8, updates=2, precision=precision),
         "leaving": parties.agreement("out-l", rounds=8, rho_schedule="growing:0.3:0.1:2", precision=precision),
-        "descent": parties.agreement("dpsgd", missing=True, rounds=8, precision=precision),
+        "descent": parties.agreement("dpsgd", missing="stale", rounds=8, precision=precision),
     }
     for name, agreed in terms.items():
         watched.agent.join(name, agreed)
@@ -314,7 +314,9 @@ def odd_terms(good: Agreement) -> st.SearchStrategy[Any]:
             "counts": st.one_of(st.sampled_from([(), (60,), (60, 0), (60, -5), (60, 10**12), [60, 50]]), ODD),
             "width": st.one_of(st.sampled_from([0, 3, 10**9]), ODD),
             "classes": st.one_of(st.sampled_from([0, 2, 10**9]), ODD),
-            "missing": st.one_of(st.booleans(), ODD),
+            "missing": st.one_of(st.sampled_from(["wait", "stale", "drop", "no", True]), ODD),
+            "owners": st.one_of(st.sampled_from([(), ("a", "b"), ("a",), ("a", "a"), ["a", "b"], (1, 2)]), ODD),
+            "schema": ODD,
             "records_per_person": st.one_of(st.sampled_from([0, 1, 2, 10**9]), ODD),
         },
     )

@@ -315,7 +315,7 @@ def test_a_node_of_another_budget_takes_part_where_its_own_suffices(party: Any) 
 def test_on_a_graph_no_round_may_be_missed(party: Any) -> None:
     owners = party()
     agent = owners.agent(0)
-    terms = Agreement(owners.terms.run, owners.terms.counts, WIDTH, 2, missing=True)
+    terms = Agreement(owners.terms.run, owners.terms.counts, WIDTH, 2, missing="stale")
     with refused(agent, "the terms cannot be met: on a graph no round can be missed"):
         agent.join("run", terms)
     with pytest.raises(InputError, match="on a graph no round can be missed"):

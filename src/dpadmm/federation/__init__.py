@@ -1,0 +1,1 @@
+"""The same agents as separate parties over a real network."""

@@ -1,0 +1,152 @@
+"""What the columns of records are, agreed on before anything is released: names, order, bounds, labels.
+
+All parties of a federation hold the same file, columns.toml:
+
+target = "income"
+classes = ["<=50K", ">50K"]          # leave out where the target is a number
+
+[[columns]]
+name = "age"
+low = 17
+high = 90
+
+[[columns]]
+name = "sex"
+values = ["Female", "Male"]
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tomli_w
+
+from dpadmm.datasets.dataset import Encodes
+from dpadmm.datasets.encoding import Category, Encoder
+from dpadmm.datasets.functional.encoder import CurveEncoder
+from dpadmm.datasets.tables import numbers
+from dpadmm.errors import InputError
+from dpadmm.fields import names
+from dpadmm.privacy.wire import canonical, digest
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_KEYS = ("target", "classes", "columns", "curve")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Public facts alone: how a record becomes a row and a target. Texts and tuples, so that it has one digest."""
+
+    features: str  # the encoder, as JSON with one spelling
+    target: str
+    classes: tuple[str, ...] = ()  # in their order; none: the target is a number
+
+    def __post_init__(self) -> None:
+        if not self.target or len(self.classes) == 1 or len(set(self.classes)) < len(self.classes):
+            raise InputError("the columns need a target, and its classes, if it has any, must be two or more.")
+        if self.target in _inputs(self.encoder):
+            raise InputError(f"column {self.target!r} is the target; it cannot be a feature too.")
+
+    @classmethod
+    def of(cls, encoder: Encodes, target: str, classes: tuple[str, ...] | None) -> Schema:
+        if encoder.divisors:
+            raise InputError("the features were divided by maxima of the data themselves, which no terms can say.")
+        return cls(canonical(encoder.to_dict()), target, tuple(classes or ()))
+
+    @cached_property
+    def encoder(self) -> Encodes:
+        try:
+            entry = json.loads(self.features)
+            found = (CurveEncoder if "curve" in entry else Encoder).from_dict(entry)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"the columns cannot be understood: {error}") from None
+        if found.divisors:
+            raise InputError("the columns have divisors, which are taken from data; declare low and high instead.")
+        return found
+
+    @property
+    def width(self) -> int:
+        """Features of a row, without an intercept."""
+        return len(self.encoder.feature_names)
+
+    @cached_property
+    def digest(self) -> str:
+        return digest("schema", self.features, self.target, *self.classes)
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """What a reader must keep as written."""
+        return (*self.encoder.text_columns, *((self.target,) if self.classes else ()))
+
+    def encode(self, table: pyarrow.Table) -> tuple[np.ndarray, np.ndarray]:
+        """Features and targets of every record; a target is a number, or the place of its class."""
+        features = self.encoder.transform(table)
+        if not self.classes:
+            return features, numbers(table, self.target)
+        places = np.zeros((table.num_rows, len(self.classes)))
+        Category(self.target, self.classes).fill(places, table)
+        return features, places.argmax(axis=1)
+
+    def dumps(self) -> str:
+        """As columns.toml."""
+        classes = {"classes": list(self.classes)} if self.classes else {}
+        return tomli_w.dumps({"target": self.target, **classes, **json.loads(self.features)})
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any], where: str = "the columns") -> Schema:
+        for name in entry:
+            if name not in _KEYS:
+                raise InputError(f"{where}: {name!r} is none of {', '.join(_KEYS)}.")
+        target, classes = entry.get("target"), entry.get("classes", [])
+        if not isinstance(target, str) or not _texts(classes) or ("columns" in entry) == ("curve" in entry):
+            raise InputError(f"{where}: a target, its classes as a list of texts, and columns or a curve are needed.")
+        described = {name: entry[name] for name in ("columns", "curve") if name in entry}
+        try:
+            encoder = (CurveEncoder if "curve" in described else Encoder).from_dict(described)
+        except InputError:
+            raise
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise InputError(f"{where}: the columns cannot be understood: {error}") from None
+        return cls.of(encoder, target, tuple(classes))
+
+    @classmethod
+    def from_fields(cls, entry: Any) -> Schema:
+        """From what `dataclasses.asdict` makes of it; anything may come from others."""
+        if not isinstance(entry, Mapping) or sorted(entry) != sorted(names(cls)):
+            raise InputError("the terms: the columns are not described.")
+        if not (isinstance(entry["features"], str) and isinstance(entry["target"], str) and _texts(entry["classes"])):
+            raise InputError("the terms: the columns are not described by texts.")
+        return cls(entry["features"], entry["target"], tuple(entry["classes"]))
+
+    @classmethod
+    def loads(cls, text: str, where: str = "the columns") -> Schema:
+        try:
+            return cls.from_dict(tomllib.loads(text), where)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{where} is not TOML: {error}") from None
+
+    @classmethod
+    def read(cls, path: Path) -> Schema:
+        try:
+            return cls.loads(path.read_text(), str(path))
+        except OSError as error:
+            raise InputError(f"columns {str(path)!r} cannot be read: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise InputError(f"columns {str(path)!r} is not text.") from None
+
+
+def _inputs(encoder: Encodes) -> list[str]:
+    return [column if isinstance(column, str) else column.name for column in encoder.columns]
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(entry, str) for entry in value)
