@@ -10,6 +10,7 @@ losses = ["logistic"]
 smallest_count = 100          # fewer records take part in nothing
 reserve = true                # budget may be set aside for a whole run
 records_per_person = 1        # several records of a person are protected together, up to this many
+approval = "policy"           # or "hand": in a federation every run waits for the owner's own word
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
 
+APPROVALS = ("policy", "hand")
 _PRIVATE = tuple(name for name, recipe in ALGORITHMS.items() if recipe.private)
 
 
@@ -46,6 +48,7 @@ class Policy:
     smallest_count: int = 1
     reserve: bool = True
     records_per_person: int = 1
+    approval: str = "policy"
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)
@@ -62,6 +65,8 @@ class Policy:
             raise InputError(f"policy: norm_bound {self.norm_bound!r} must be a positive number.")
         if self.smallest_count < 1 or self.records_per_person < 1:
             raise InputError("policy: smallest_count and records_per_person must be at least 1.")
+        if self.approval not in APPROVALS:
+            raise unknown("approval in the policy", self.approval, APPROVALS)
 
     @property
     def budget(self) -> Budget:
@@ -105,4 +110,5 @@ class Policy:
             smallest_count=max(self.smallest_count, other.smallest_count),
             reserve=self.reserve and other.reserve,
             records_per_person=max(self.records_per_person, other.records_per_person),
+            approval="hand" if "hand" in (self.approval, other.approval) else "policy",
         )

@@ -131,8 +131,9 @@ def _details(result: Result) -> Table:
         grid.add_row("theorem IV.1", result.convergence.reason)
     if result.by_agent:
         grid.add_row("epsilon by agent", ", ".join(f"{each.epsilon:#.4g}" for each in result.by_agent[:20]))
-    share = summary["clipped_rows"] / summary["records"]
-    grid.add_row("rows clipped", f"{summary['clipped_rows']:,} ({share:.0%}) to norm {result.experiment.run.clip:g}")
+    if result.clipped is not None:
+        share = f"{result.clipped:,} ({result.clipped / summary['records']:.0%})"
+        grid.add_row("rows clipped", f"{share} to norm {result.experiment.run.clip:g}")
     if summary["repeats"] > 1:
         grid.add_row("repeats", f"{summary['repeats']}, mean ± standard deviation")
     grid.add_row("seed", f"{summary['seed']}")

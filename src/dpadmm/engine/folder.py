@@ -123,7 +123,7 @@ def _model(result: Result) -> dict[str, Any]:
         "norm_bound": run.clip,
         "intercept": bool(run.intercept),
         "private": result.private,
-        "simulated": True,
+        "simulated": result.simulated,
         "guarantee": str(result.guarantee) if result.guarantee else "none: the recipe is not private",
         "coefficients": result.models[0].tolist(),
         "encoder": encoder,

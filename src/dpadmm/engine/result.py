@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from dpadmm.spec import Experiment
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A finished simulation; arrays have one row per run."""
+    """A finished run, or several that were simulated; arrays have one row per run."""
 
     experiment: Experiment
     dataset: Described
@@ -31,7 +32,7 @@ class Result:
     mean_models: FloatArray  # the mean of all broadcasts
     guarantee: Guarantee | None  # None: the recipe is not private
     claimed: float | None  # what the paper would say of its own noise
-    clipped: int
+    clipped: int | None  # None in a federation, whose owners keep it to themselves
     seconds: float
     warnings: tuple[str, ...]
     out: str | None = None
@@ -40,6 +41,8 @@ class Result:
     estimated_error: float | None = None  # the mean of the owners' private estimates, where the terms have them
     components: Components | None = None  # of the last run, where rows were turned onto some
     coverage: tuple[float, ...] = ()  # share of held-out records below each quantile that was predicted
+    simulated: bool = True  # False where the noise protects
+    missed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # rounds that owners did not answer, if far away
     convergence: Condition | None = None  # what theorem IV.1 says of recycled rounds, on graphs that are not too large
 
     @property
@@ -105,7 +108,8 @@ class Result:
             "choices": [choice.to_dict() for choice in self.choices],
             "repeats": self.experiment.simulation.repeats,
             "seed": self.experiment.simulation.seed,
-            "simulated": True,
+            "simulated": self.simulated,
+            "missed_rounds": {name: list(rounds) for name, rounds in self.missed.items()},
             "clipped_rows": self.clipped,
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),

@@ -57,8 +57,10 @@ class Source:
             if self.query is not None:
                 raise InputError(f"{self.place} is a file, and a query is for a database; leave the query out.")
             if Path(self.place).suffix.lower() not in SUFFIXES:
-                ends = " or ".join(SUFFIXES)
-                raise InputError(f"cannot read {self.place}: a file's name ends in {ends}; a database has a URL with ://.")
+                raise InputError(
+                    f"cannot read {self.place}: the name of a file ends in {' or '.join(SUFFIXES)}, "
+                    "and the URL of a database has :// in it."
+                )
             return
         _url(self.place)
         if self.query is None:
@@ -138,26 +140,28 @@ def _row_bytes(batch: pyarrow.RecordBatch) -> list[bytes]:
     kind = pa.large_binary()
     cells = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        try:
-            value = _canonical_text(column).cast(kind)
-        except pa.ArrowException:
-            raise InputError(f"column {name!r} of type {column.type} cannot be named by a digest; leave it out.") from None
+        value = _canonical_text(name, column).cast(kind)
         length = pc.binary_length(value).cast(pa.large_string()).cast(kind)
         cells.append(pc.binary_join_element_wise(length, value, pa.scalar(b":", kind)).fill_null(b"-"))
     return pc.binary_join_element_wise(*cells, pa.scalar(b"", kind)).to_pylist()
 
 
-def _canonical_text(column: pyarrow.Array) -> pyarrow.Array:
+def _canonical_text(name: str, column: pyarrow.Array) -> pyarrow.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(column.type):
+    is_a = pa.types
+    if is_a.is_nested(column.type) or is_a.is_interval(column.type):
+        raise InputError(f"column {name!r} of type {column.type} holds no plain values; leave it out of the records.")
+    if is_a.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+    if any(is_bytes(column.type) for is_bytes in (is_a.is_binary, is_a.is_large_binary, is_a.is_binary_view)):
         return column
-    if pa.types.is_boolean(column.type):
+    if is_a.is_fixed_size_binary(column.type):
+        return column.cast(pa.binary())
+    if is_a.is_boolean(column.type):
         column = column.cast(pa.int8())
-    if not pa.types.is_floating(column.type):
+    if not is_a.is_floating(column.type):
         return column.cast(pa.large_string())
     column = column.cast(pa.float64())
     whole = pc.and_(pc.equal(pc.floor(column), column), pc.less_equal(pc.abs(column), 2.0**53))
@@ -167,8 +171,8 @@ def _canonical_text(column: pyarrow.Array) -> pyarrow.Array:
 
 def _refuse_password(place: str) -> None:
     """Not by the URL's grammar alone: a password in a URL that is wrong elsewhere is a password too."""
-    _, database, rest = place.partition("://")
-    if (database and ":" in rest.rpartition("@")[0]) or _SECRET.search(place):
+    rest = place.partition("://")[2] or place
+    if ":" in rest.rpartition("@")[0] or _SECRET.search(place):
         raise InputError(f"the source has a password in it (a : before an @, or password=); take it out: {_ADVICE}.")
 
 
@@ -205,7 +209,7 @@ def _from_file(path: str, text: Collection[str]) -> pyarrow.Table:
     if said.startswith(f"{path} is empty"):
         raise InputError(said)
     if said.startswith(f"{path} has more than one column"):
-        raise InputError(f"{path} has two columns of one name, or its first line is a record and not the columns' names.")
+        raise InputError(f"{path} has two columns of one name, or its first line is a record and does not name them.")
     raise InputError(
         f"cannot read {path}: it is damaged, or not what its name says. dpadmm.datasets.read_table says more about it; "
         "its message may show a record, so look at it where the file is."
@@ -216,22 +220,26 @@ def _from_database(place: str, query: str, text: Collection[str]) -> pyarrow.Tab
     import sqlalchemy
 
     url = _url(place)
-    trouble = f"cannot connect to {place}: {{}}. Is the database there, and may this account log in? If it asks, {_ADVICE}."
+    connected = False
     try:
         if _sqlite_file(url) is None and os.environ.get(PASSWORD):
             url = url.set(password=os.environ[PASSWORD])
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
         with engine.connect() as connection:
-            trouble = f"the query of {place} failed: {{}}. Try it with the database's own tools, which say more."
+            connected = True
             return _sorted(_fetch(_read_only(connection, url), query, text), place)
     except InputError:
         raise
-    except ImportError:
-        trouble = f"the driver of {place} is not installed. PostgreSQL's comes with pip install 'dpadmm[federation]'{{}}."
-        found = ""
+    except (ImportError, sqlalchemy.exc.NoSuchModuleError):
+        trouble = f"no driver for {place} is installed; PostgreSQL's comes with pip install 'dpadmm[federation]'."
     except Exception as error:  # whatever it is, its text may hold SQL, a value, or how the database is reached
-        found = _classified(error)
-    raise InputError(trouble.format(found))
+        if connected:
+            advice = "Try it with the database's own tools, which say more."
+            trouble = f"the query of {place} failed: {_classified(error)}. {advice}"
+        else:
+            advice = f"Is the database there, and may this account log in? If it asks, {_ADVICE}."
+            trouble = f"cannot connect to {place}: {_classified(error)}. {advice}"
+    raise InputError(trouble)
 
 
 def _classified(error: Exception) -> str:
@@ -255,18 +263,22 @@ def _fetch(connection: Connection, query: str, text: Collection[str]) -> pyarrow
 
     # Without parameters a % is a %. The cursor stays on the server, which then takes one statement and no more.
     options = {"no_parameters": True, "yield_per": _ROWS}
-    result = connection.exec_driver_sql(query, execution_options=options)
-    columns = list(result.keys())
+    with connection.exec_driver_sql(query, execution_options=options) as result:
+        columns = list(result.keys())
+        _check_names(columns)
+        chunks: list[list[pyarrow.Array]] = [[] for _ in columns]
+        for rows in result.partitions():
+            for name, chunk, values in zip(columns, chunks, zip(*rows, strict=True), strict=True):
+                chunk.append(_array(name, values, name in text))
+    return pa.table([_joined(name, chunk) for name, chunk in zip(columns, chunks, strict=True)], names=columns)
+
+
+def _check_names(columns: Sequence[str]) -> None:
     if not columns:
         raise InputError("the query gives no columns; name them after SELECT.")
     repeated = next((name for name in columns if columns.count(name) > 1), None)
     if repeated is not None:
         raise InputError(f"the query gives more than one column named {repeated!r}; rename one with AS.")
-    chunks: list[list[pyarrow.Array]] = [[] for _ in columns]
-    for rows in result.partitions():
-        for name, chunk, values in zip(columns, chunks, zip(*rows, strict=True), strict=True):
-            chunk.append(_array(name, values, name in text))
-    return pa.table([_joined(name, chunk) for name, chunk in zip(columns, chunks, strict=True)], names=columns)
 
 
 def _array(name: str, values: Sequence[Any], as_text: bool) -> pyarrow.Array:

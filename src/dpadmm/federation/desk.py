@@ -1,0 +1,231 @@
+"""The owner's half of a federation: what others say is checked here, and handed to the owner's `Agent`.
+
+Everything here answers with plain values. Whatever goes wrong becomes {"refused": reason} and a line in the owner's
+log; no exception leaves, because its text could hold a record, and whoever called would be sent its traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpadmm.agent import Agent
+from dpadmm.agreement import Agreement
+from dpadmm.errors import InputError, Refused
+from dpadmm.federation.messages import LARGEST_TEXT, VERSION, seal_from_list, seal_to_list, to_bytes, to_row
+from dpadmm.federation.site import Settings, Site
+from dpadmm.federation.sources import Source, digest
+from dpadmm.federation.telling import told
+from dpadmm.federation.walking import Inbox, Node, Tell, Turns
+from dpadmm.policy import Policy
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.shelf import Shelf, default_folder
+from dpadmm.problems.losses import LOSSES
+from dpadmm.problems.naming import build
+from dpadmm.problems.shards import Shards, gather
+from dpadmm.request import Request
+from dpadmm.schema import Schema
+
+COORDINATOR = "server"
+Reply = dict[str, Any]
+
+
+class Records:
+    """An owner's records, encoded as agreed; read once, and kept in this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.schema = Schema.read(Path(settings.columns))
+        table = Source.from_dict(settings.source).table(self.schema.text_columns)
+        self.digest = digest(table)
+        self.persons: Sequence[Any] | None = None
+        if settings.person is not None:
+            if settings.person not in table.column_names:
+                raise InputError(f"there is no column {settings.person!r} that says whose record it is.")
+            self.persons = table.column(settings.person).to_pylist()
+        self.features, self.targets = self.schema.encode(table)
+
+    def shards(self, agreement: Agreement, name: str) -> Shards:
+        """As a run's terms want them: clipped, with an intercept, targets as its loss reads them."""
+        run, count = agreement.run, len(self.features)
+        loss = build("loss", LOSSES, run.loss_text)
+        if (loss.task == "regression") != (not self.schema.classes):
+            raise Refused(f"loss {loss.name!r} is for {loss.task} targets, which the agreed columns do not have.")
+        rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept), "precision": run.precision}
+        try:
+            targets = loss.encode(self.targets, len(self.schema.classes))
+            return gather(self.features, targets, np.zeros(count, dtype=np.int64), names=[name], **rows)
+        except InputError:
+            raise _Unfit from None
+
+
+class Desk:
+    """Answers for one owner in one process; calls come one after the other."""
+
+    def __init__(self, site: Site, name: str) -> None:
+        self.site, self.name = site, name
+        self.settings = site.settings()
+        self._records: Records | None = None
+        self._agents: dict[str, tuple[Agent, Agreement]] = {}
+        self._inboxes: dict[str, Inbox] = {}
+
+    # -- what may be asked -----------------------------------------------------------------------------------------
+
+    def introduce(self, caller: str) -> Reply:
+        """Public facts: how many records, and which columns were agreed on."""
+        return self._safely(caller, "introduction", self._introduce)
+
+    def join(self, caller: str, run: str, terms: str, seen: Any = None) -> Reply:
+        """Agrees to a run, or says that it waits for the owner's word; after a restart, where it stands."""
+        return self._safely(caller, "join", lambda: self._join(run, terms, seen))
+
+    def answer(self, caller: str, run: str, digest: str, step: Any, inputs: Any, missed: Any) -> Reply:
+        """One release."""
+        return self._safely(caller, "answer", lambda: self._answer(run, digest, step, inputs, missed))
+
+    def finish(self, caller: str, run: str) -> Reply:
+        return self._safely(caller, "finish", lambda: self._finish(run))
+
+    def walk(self, caller: str, run: str, digest: str, start: Any, tell: Tell, patience: Any, turn: Turns) -> Reply:
+        """On a graph: all rounds from `start` on, with the neighbours and without the coordinator."""
+        return self._safely(caller, "walk", lambda: self._walk(run, digest, start, tell, patience, turn))
+
+    def hear(self, caller: str, run: str, round: Any, value: Any) -> Reply:
+        """A neighbour's release. This one comes at any time, and touches nothing but the inbox."""
+        return self._safely(caller, "hear", lambda: self._hear(caller, run, round, value), neighbours=True)
+
+    # -- what is done ----------------------------------------------------------------------------------------------
+
+    def _introduce(self) -> Reply:
+        records = self.records
+        return {
+            "version": VERSION,
+            "count": len(records.features),
+            "columns": records.schema.digest,
+            "rehearsal": self.settings.rehearsal is not None,
+        }
+
+    def _join(self, run: str, terms: str, seen: Any) -> Reply:
+        if type(terms) is not str or len(terms) > LARGEST_TEXT:
+            raise Refused("terms must be a text of reasonable length.")
+        try:
+            agreement = Agreement.loads(terms)
+        except InputError as error:  # made of the terms alone
+            raise Refused(str(error)) from None
+        if agreement.schema is None or agreement.schema.digest != self.records.schema.digest:
+            raise Refused("the columns in the terms are not those that this owner agreed to.")
+        if self.name not in agreement.owners:
+            raise Refused(f"the terms are for {', '.join(agreement.owners) or 'nobody'}, and not for {self.name}.")
+        policy = Policy.read(Path(self.settings.policy))
+        agent = self._open(agreement, policy)
+        shown = seal_from_list(seen)
+        if shown is not None:
+            agent.ledger.check_seal(shown)
+        if agent.ledger.terms(run) is None:
+            self._ask(run, agreement, policy, agent)
+            if policy.approval == "hand" and not self.site.approved(agreement.digest):
+                return {"waiting": agreement.digest}
+        agent.join(run, agreement)
+        self._agents[run] = agent, agreement
+        if agreement.run.topology is not None:
+            self._inboxes[run] = Inbox(self.name, agreement)
+        self.site.note("joined", run=run, digest=agreement.digest, round=agent.reached(run))
+        return {"joined": agreement.digest, "reached": agent.reached(run)}
+
+    def _ask(self, run: str, agreement: Agreement, policy: Policy, agent: Agent) -> None:
+        """Tells the owner what a run would cost, and refuses what it has declined."""
+        digest = agreement.digest
+        if self.site.declined(digest):
+            raise Refused("the owner has declined these terms.")
+        assert isinstance(agent.ledger, Ledger)
+        try:
+            plan = agreement.plan().take([agreement.owners.index(self.name)])
+            words = told(run, agreement, plan, policy, agent.ledger)
+        except InputError as error:  # made of the terms alone
+            raise Refused(f"the terms cannot be met: {error}") from None
+        if policy.approval == "hand":
+            if not self.site.approved(digest):
+                self.site.ask(digest, words)
+        else:
+            self.site.note("asked", run=run, digest=digest, sentence=words["sentence"])
+
+    def _open(self, agreement: Agreement, policy: Policy) -> Agent:
+        given, records = self.settings, self.records
+        return Agent.open(
+            records.shards(agreement, self.name),
+            policy,
+            Path(given.ledger),
+            member=agreement.owners.index(self.name),
+            persons=records.persons,
+            shelf=Shelf(default_folder() if given.shelf is None else Path(given.shelf)),
+            data_digest=records.digest,
+            rehearsal=given.rehearsal,
+        )
+
+    def _answer(self, run: str, digest: str, step: Any, inputs: Any, missed: Any) -> Reply:
+        agent, _ = self._joined(run)
+        if not isinstance(missed, Mapping):
+            raise Refused("what was missed must be inputs by round.")
+        rows = {int(k) if type(k) is str and k.isdecimal() else k: to_row(v) for k, v in missed.items()}
+        release = agent.answer(Request(run, digest, step, to_row(inputs), rows))
+        return {"value": to_bytes(release.value), "seal": seal_to_list(release.seal)}
+
+    def _walk(self, run: str, digest: str, start: Any, tell: Tell, patience: Any, turn: Turns) -> Reply:
+        agent, agreement = self._joined(run)
+        if digest != agreement.digest or type(start) is not int or type(patience) not in (int, float):
+            raise Refused("that run was joined on other terms.")
+        node = Node(self.name, run, agreement, agent, self._inboxes[run])
+        release = node.walk(start, tell, float(patience), turn)
+        return {"value": to_bytes(release.value), "seal": seal_to_list(release.seal)}
+
+    def _hear(self, caller: str, run: str, round: Any, value: Any) -> Reply:
+        inbox = self._inboxes.get(run) if type(run) is str else None
+        if inbox is None:
+            raise Refused("that run was not joined.")
+        inbox.put(caller, round, value)
+        return {"heard": round}
+
+    def _finish(self, run: str) -> Reply:
+        self._joined(run)[0].finish(run)
+        self._agents.pop(run, None)
+        self.site.note("finished", run=run)
+        return {"finished": run}
+
+    def _joined(self, run: Any) -> tuple[Agent, Agreement]:
+        if type(run) is not str or run not in self._agents:
+            raise Refused("that run was not joined.")
+        return self._agents[run]
+
+    @property
+    def records(self) -> Records:
+        """Read when they are first needed; what is wrong with them is the owner's business alone."""
+        if self._records is None:
+            try:
+                self._records = Records(self.settings)
+            except InputError:
+                raise _Unfit from None
+        return self._records
+
+    def _safely(self, caller: str, what: str, call: Callable[[], Reply], neighbours: bool = False) -> Reply:
+        try:
+            if caller != COORDINATOR and not neighbours:
+                raise Refused("only the coordinator may ask that.")
+            return call()
+        except Refused as refused:
+            reason = str(refused)
+        except _Unfit:
+            reason = "this owner's records are not as agreed; 'dpadmm agent check' tells the owner why."
+        except InputError as error:  # of policy or ledger: the owner's own files, which are none of others' business
+            self.site.note("error", asked=what, reason=str(error))
+            return {"refused": "this owner's agent is not in order; its log says why."}
+        except Exception as error:  # its text may hold anything, and so stays out of logs, too
+            self.site.note("error", asked=what, reason=type(error).__name__)
+            return {"refused": "this owner's agent failed; its log says how."}
+        self.site.note("refused", asked=what, by=caller, reason=reason)
+        return {"refused": reason}
+
+
+class _Unfit(Exception):
+    """The records cannot be read as agreed."""

@@ -1,0 +1,80 @@
+"""A federation of real processes on loopback: a server, owners with kits of their own, mutual TLS."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from village import OWNERS, SCHEMA, SPEC, Village
+
+from dpadmm.federation.kits import Federation, create
+from dpadmm.federation.processes import start_client, start_server, stop
+from dpadmm.federation.runs import RunFolder
+from dpadmm.federation.site import Site
+from dpadmm.federation.submission import prepare, submit
+
+ENVIRONMENT = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Town:
+    """A village whose owners live in processes of their own. Rehearsals, so that runs can be compared bit for bit."""
+
+    def __init__(self, home: Path, host: str = "localhost", **village: Any) -> None:
+        self.village = Village(home, **village)
+        self.federation: Federation = create(
+            home / "federation", name="town", host=host, port=free_port(), owners=OWNERS, schema=SCHEMA.dumps()
+        )
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        for name in OWNERS:
+            Site(self.kit(name)).save(self.village.settings(name, village.get("rehearsal", 7)))
+
+    def kit(self, name: str) -> Path:
+        return self.federation.server if name == "server" else self.federation.owner(name)
+
+    def __enter__(self) -> Town:
+        for name in ("server", *OWNERS):
+            self.start(name)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes.values():
+            stop(process, seconds=2)
+
+    def start(self, name: str) -> None:
+        begin = start_server if name == "server" else start_client
+        self.processes[name] = begin(self.kit(name), ENVIRONMENT)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL to a party and to everything that it started."""
+        process = self.processes[name]
+        below = psutil.Process(process.pid).children(recursive=True)
+        os.kill(process.pid, signal.SIGKILL)
+        for each in below:
+            if each.is_running():
+                each.kill()
+        process.wait()
+
+    def prepare(self, name: str = "study", text: str = SPEC, **changes: Any) -> RunFolder:
+        return prepare(self.federation, self.village.experiment(text, **changes), name)
+
+    def run(self, folder: RunFolder, limit: float = 60.0, watch: Any = lambda status: None) -> dict[str, Any]:
+        return submit(self.federation, folder, watch, limit)
+
+
+def until(condition: Any, seconds: float = 30.0, what: str = "") -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, what or "it did not happen in time"
+        time.sleep(0.05)

@@ -1,0 +1,155 @@
+"""A federation in one process: real desks with real agents and ledgers, and a line that is a function call."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpadmm.datasets.encoding import Category, Encoder, Numeric
+from dpadmm.federation.coordinator import Coordinator
+from dpadmm.federation.desk import Desk
+from dpadmm.federation.runs import RunFolder
+from dpadmm.federation.site import Settings, Site
+from dpadmm.federation.sources import Source
+from dpadmm.federation.walking import Turns
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.schema import Schema
+from dpadmm.spec import Experiment, loads
+
+OWNERS = ("ahorn", "birke", "eiche")
+SCHEMA = Schema.of(
+    Encoder((Numeric("age", 0.0, 100.0), Numeric("dose", -1.0, 1.0), Category("sex", ("f", "m")))), "ill", ("no", "yes")
+)
+SPEC = """
+[run]
+algorithm = "dp-admm"
+rounds = 6
+epsilon = 2.0
+delta = 1e-6
+strength = 1e-3
+
+[federation]
+owners = ["ahorn", "birke", "eiche"]
+patience = 5
+"""
+POLICY = 'dataset = "{name}"\nepsilon = 4.0\ndelta = 1e-6\n'
+
+
+def records(path: Path, counts: Mapping[str, int], seed: int = 0) -> None:
+    """Made-up patients of all owners, in one file with a column that says whose they are."""
+    draw = np.random.default_rng(seed)
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["owner", "age", "dose", "sex", "ill"])
+        for name, count in counts.items():
+            for _ in range(count):
+                age, dose, sex = draw.uniform(0, 100), draw.uniform(-1, 1), draw.choice(["f", "m"])
+                ill = "yes" if age / 50 + dose + draw.normal() > 1.2 else "no"
+                table.writerow([name, repr(float(age)), repr(float(dose)), sex, ill])
+
+
+def split(path: Path, name: str, target: Path) -> None:
+    """One owner's records in a file of their own."""
+    with path.open() as file, target.open("w", newline="") as out:
+        rows = list(csv.reader(file))
+        csv.writer(out).writerows([rows[0][1:], *(row[1:] for row in rows[1:] if row[0] == name)])
+
+
+class DirectLine:
+    """Calls desks as the agent's app does: each in a thread of its own, but for what a node waits for on its walk."""
+
+    def __init__(self, desks: Mapping[str, Desk], present: tuple[str, ...] | None = None) -> None:
+        self.desks = dict(desks)
+        self.threads = {name: ThreadPoolExecutor(1) for name in desks}
+        self.present = tuple(desks) if present is None else present
+        self.tamper: Callable[[str, str, Any], Any] = lambda name, method, reply: reply
+        self.calls: list[tuple[str, str, Mapping[str, Any]]] = []
+
+    def ask(self, method: str, calls: Mapping[str, Mapping[str, Any]], seconds: float) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+
+        def one(name: str) -> None:
+            self.calls.append((name, method, calls[name]))
+            given, call = dict(calls[name]), getattr(self.desks[name], method)
+            if method == "walk":
+                given |= {"tell": self._teller(name, given["run"]), "turn": Turns(self.threads[name])}
+                reply = call("server", **given)
+            else:
+                reply = self.threads[name].submit(call, "server", **given).result()
+            reply = self.tamper(name, method, reply)
+            if reply is not None:
+                found[name] = reply
+
+        with ThreadPoolExecutor(len(calls)) as all_at_once:
+            list(all_at_once.map(one, calls))
+        return found
+
+    ask_first = ask
+
+    def _teller(self, sender: str, run: str) -> Callable[[list[str], int, bytes], None]:
+        def tell(names: list[str], round: int, value: bytes) -> None:
+            for name in names:
+                reply = self.desks[name].hear(sender, run, round, value)
+                if "heard" not in reply:
+                    raise OSError(f"{name}: {reply}")
+
+        return tell
+
+
+class Village:
+    """Owners with their files below one folder."""
+
+    def __init__(self, home: Path, counts: tuple[int, ...] = (60, 45, 80), rehearsal: int | None = 7) -> None:
+        self.home = home
+        self.table = home / "all.csv"
+        self.counts = dict(zip(OWNERS, counts, strict=True))
+        records(self.table, self.counts)
+        self.columns = home / "columns.toml"
+        self.columns.write_text(SCHEMA.dumps())
+        for name in OWNERS:
+            (home / name).mkdir()
+            self.policy(name).write_text(POLICY.format(name=name))
+            split(self.table, name, home / name / "records.csv")
+            Site(home / name).save(self.settings(name, rehearsal))
+
+    def policy(self, name: str) -> Path:
+        return self.home / name / "policy.toml"
+
+    def ledger_path(self, name: str) -> Path:
+        return self.home / name / "ledger.db"
+
+    def ledger(self, name: str) -> Ledger:
+        return Ledger.open(self.ledger_path(name), reading=True)
+
+    def settings(self, name: str, rehearsal: int | None) -> Settings:
+        return Settings(
+            policy=str(self.policy(name)),
+            columns=str(self.columns),
+            ledger=str(self.ledger_path(name)),
+            source=Source.parse(str(self.home / name / "records.csv")).to_dict(),
+            rehearsal=rehearsal,
+            shelf=str(self.home / name / "shelf"),
+        )
+
+    def desks(self) -> dict[str, Desk]:
+        """Fresh processes, as it were."""
+        return {name: Desk(Site(self.home / name), name) for name in OWNERS}
+
+    def line(self, present: tuple[str, ...] | None = None) -> DirectLine:
+        return DirectLine(self.desks(), present)
+
+    def folder(self, text: str = SPEC, name: str = "study", **changes: Any) -> RunFolder:
+        return RunFolder.create(self.home / "runs" / name, self.experiment(text, **changes), SCHEMA)
+
+    def experiment(self, text: str = SPEC, **changes: Any) -> Experiment:
+        return loads(text).changed(**changes)
+
+    def run(self, folder: RunFolder, line: DirectLine | None = None) -> dict[str, Any]:
+        """One job; what the folder says afterwards."""
+        Coordinator(folder.path.name, folder, line or self.line()).run()
+        return folder.status()
