@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SOURCES := src tests benchmarks reproductions
+SOURCES := src tests benchmarks reproductions demos
 
-.PHONY: demo test torture check format bench reproduce audit clean
+.PHONY: demo test torture federation-demo federation-test check format bench reproduce audit clean
 
 demo: .venv/installed
 	$(BIN)/dpadmm demo
@@ -15,6 +15,14 @@ test: .venv/installed-dev
 # The long versions: 300 kills, 200 races, 10,000 malformed requests.
 torture: .venv/installed-dev
 	DPADMM_TORTURE=1 $(BIN)/pytest tests/owner
+
+# A coordinator and three owners as processes of their own, mutual TLS, PostgreSQL behind one of them.
+federation-demo: .venv/installed-dev
+	$(BIN)/python demos/federation.py
+
+# The long tests of a federation: kills, ten owners, a slow and lossy network.
+federation-test: .venv/installed-dev
+	DPADMM_FEDERATION=1 $(BIN)/pytest tests/federation -m federation
 
 check: .venv/installed-dev
 	$(BIN)/ruff check $(SOURCES)

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import traceback
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,12 +59,21 @@ def sqlite(tmp_path):
     return Database(f"sqlite:///{path}", lambda: sqlite3.connect(path), "?")
 
 
-@pytest.fixture
-def postgres(postgres_server, monkeypatch):
+@pytest.fixture(scope="module")
+def own(postgres_server):
+    """A database that no other file's tests look into."""
     server, password = postgres_server
-    monkeypatch.setenv(PASSWORD, password)
-    place = {"host": "127.0.0.1", "port": server.port, "user": server.user, "dbname": server.database}
-    database = Database(server.url(), lambda: psycopg.connect(**place, password=password), "%s")
+    place = {"host": "127.0.0.1", "port": server.port, "user": server.user, "password": password}
+    with contextlib.closing(psycopg.connect(**place, dbname=server.database, autocommit=True)) as connection:
+        connection.execute("CREATE DATABASE sources")
+    return replace(server, database="sources").url(), {**place, "dbname": "sources"}
+
+
+@pytest.fixture
+def postgres(own, monkeypatch):
+    url, place = own
+    monkeypatch.setenv(PASSWORD, place["password"])
+    database = Database(url, lambda: psycopg.connect(**place), "%s")
     database.run("DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
     return database
 
@@ -156,7 +166,7 @@ def test_a_file_that_cannot_be_read_shows_none_of_its_records(tmp_path, name, co
 # What the records of a database become
 
 
-def test_types_of_postgresql(postgres):
+def test_types_of_postgresql(postgres, monkeypatch):
     postgres.run(
         """CREATE TABLE records (small smallint, big bigint, half real, price numeric(9, 2), sick boolean, city text,
         born date, seen timestamp, sent timestamptz, at time, id uuid, never integer)""",
@@ -164,8 +174,8 @@ def test_types_of_postgresql(postgres):
         (1, 9007199254740993, 0.5, 12.50, true, 'Bern', '1970-03-04', '2020-01-02 03:04:05', '2020-01-02 03:04:05+02',
          '06:07', '00000000-0000-0000-0000-00000000000a', NULL),
         (2, -1, NULL, NULL, false, '', NULL, NULL, '2020-07-02 03:04:05.25+00', NULL, NULL, NULL)""",
-        "ALTER ROLE owner SET timezone = 'Asia/Tokyo'",
     )
+    monkeypatch.setenv("PGTZ", "Asia/Tokyo")
     found = postgres.source().table()
     assert found.to_pydict() == {
         "small": [1, 2],
@@ -249,11 +259,16 @@ def test_no_type_depends_on_how_many_rows_are_fetched_at_a_time(sqlite, monkeypa
     assert [str(kind) for kind in found.schema.types] == ["double", "string", "int64"]
 
 
-def test_more_rows_than_are_fetched_at_a_time(database):
+def test_more_rows_than_are_fetched_at_a_time(database, monkeypatch):
+    sizes, array = [], sources._array
+    monkeypatch.setattr(
+        sources, "_array", lambda name, values, *rest: sizes.append(len(values)) or array(name, values, *rest)
+    )
     number = 2 * sources._ROWS + 5
     numbers = f"WITH RECURSIVE up(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM up WHERE i < {number})"
     database.run(f"CREATE TABLE records AS {numbers} SELECT i FROM up")
     assert database.source().table().column("i").to_pylist() == list(range(1, number + 1))
+    assert sizes == [sources._ROWS, sources._ROWS, 5]
 
 
 def test_postgresql_keeps_the_rows_until_they_are_fetched(postgres):

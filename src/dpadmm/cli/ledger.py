@@ -75,8 +75,8 @@ def show(
     from dpadmm.policy import Policy
 
     rules = None if policy is None else Policy.read(policy)
-    with _opened(ledger) as book:
-        found = _summary(book, _delta(delta, rules), rules)
+    with opened(ledger) as book:
+        found = summary(book, _delta(delta, rules), rules)
     if as_json:
         print_json(found)
     elif as_csv:
@@ -91,7 +91,7 @@ def verify(ledger: Path_, as_json: AsJson = False) -> None:
     Prints what does not add up and ends with code 1 if there is anything,
     with code 2 if the file cannot be read at all.
     """
-    with _opened(ledger) as book:
+    with opened(ledger) as book:
         problems, locked = book.verify(), _locked(book)
         entries = sum(1 for _ in book.entries()) if not problems else None
     if as_json:
@@ -115,7 +115,7 @@ def export(ledger: Path_, as_json: AsJson = False, as_csv: AsCsv = False) -> Non
     """
     if as_json and as_csv:
         raise InputError("--json or --csv, not both.")
-    with _opened(ledger) as book:
+    with opened(ledger) as book:
         entries = [_public(entry) for entry in book.entries()]
         about = {"ledger": str(ledger), "dataset": book.dataset, "relation": str(book.relation)}
     if as_json:
@@ -134,7 +134,7 @@ def confirm(
     Only the owner can know that no twin of this file is in use, and whether
     releases have left that it does not count.
     """
-    with _opened(ledger, reading=not yes) as book:
+    with opened(ledger, reading=not yes) as book:
         reason = _locked(book)
         if reason and not yes:
             raise InputError(f"the ledger is locked: {reason}. Look into it, then confirm with --yes.")
@@ -149,7 +149,7 @@ def confirm(
 
 
 @contextmanager
-def _opened(path: Path, reading: bool = True) -> Iterator[Ledger]:
+def opened(path: Path, reading: bool = True) -> Iterator[Ledger]:
     """The ledger, untouched unless it is to be confirmed; what the file refuses is the user's error here."""
     from dpadmm.privacy.ledger import Ledger
 
@@ -181,7 +181,7 @@ def _delta(asked: float | None, policy: Policy | None) -> float:
     return DELTA if policy is None else policy.delta
 
 
-def _summary(book: Ledger, delta: float, policy: Policy | None) -> dict[str, Any]:
+def summary(book: Ledger, delta: float, policy: Policy | None) -> dict[str, Any]:
     from dpadmm.privacy.accounting import best
 
     def epsilon(tally: Mapping[Any, int]) -> float | None:

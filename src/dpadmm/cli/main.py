@@ -9,9 +9,11 @@ import typer
 from typer.core import TyperGroup
 
 from dpadmm.cli import (
+    agent,
     audit,
     compare,
     demo,
+    federation,
     graph,
     ledger,
     listings,
@@ -20,6 +22,7 @@ from dpadmm.cli import (
     privacy,
     reconstruct,
     slope,
+    submit,
     train,
 )
 from dpadmm.cli.console import print_error
@@ -66,7 +69,10 @@ def _root(
     pass
 
 
-for verb in (train, compare, predict, slope, power_flow, privacy, audit, graph, ledger, demo, reconstruct, listings):
+for verb in (
+    *(train, compare, predict, slope, power_flow, privacy, audit, graph, ledger, demo, reconstruct, listings),
+    *(federation, agent, submit),
+):
     verb.register(app)
 
 

@@ -262,12 +262,12 @@ def _fetch(connection: Connection, query: str, text: Collection[str]) -> pyarrow
     import pyarrow as pa
 
     # Without parameters a % is a %. The cursor stays on the server, which then takes one statement and no more.
-    options = {"no_parameters": True, "yield_per": _ROWS}
+    options = {"no_parameters": True, "stream_results": True}
     with connection.exec_driver_sql(query, execution_options=options) as result:
         columns = list(result.keys())
         _check_names(columns)
         chunks: list[list[pyarrow.Array]] = [[] for _ in columns]
-        for rows in result.partitions():
+        for rows in result.partitions(_ROWS):
             for name, chunk, values in zip(columns, chunks, zip(*rows, strict=True), strict=True):
                 chunk.append(_array(name, values, name in text))
     return pa.table([_joined(name, chunk) for name, chunk in zip(columns, chunks, strict=True)], names=columns)

@@ -80,6 +80,15 @@ def submit(
         folder.note(f"interrupted: {status.get('message') or 'the job ended early'}")
 
 
+def connected(federation: Federation) -> dict[str, float] | None:
+    """Which owners are logged in, and when each was last heard of; None where the server does not answer."""
+    try:
+        with _session(federation) as session:
+            return _heard_of(session)
+    except _Unreachable:
+        return None
+
+
 class _Unreachable(Exception):
     """The server does not answer; it may be back soon."""
 
@@ -108,7 +117,7 @@ def _gather(
     status, begun = folder.status(), folder.agreement() is not None
     lost, since, least = status.get("lost", ()), status["time"], folder.experiment.federation.least
     while True:
-        seen = _connected(session)
+        seen = _heard_of(session)
         there = [name for name in owners if name in seen and (name not in lost or seen[name] > since)]
         absent = [name for name in owners if name not in there]
         if not absent or (begun and missing != WAIT and len(there) >= least):
@@ -140,7 +149,7 @@ def _follow(session: Any, job: str, folder: RunFolder, progress: _Progress, watc
                 return final if final["state"] in OVER else {**final, "state": "interrupted"}
             silent = set(status.get("silent", ()))
             absences = {name: absences.get(name, status["time"]) for name in silent}
-            back = [name for name, when in _connected(session).items() if when > absences.get(name, float("inf"))]
+            back = [name for name, when in _heard_of(session).items() if when > absences.get(name, float("inf"))]
             if back:
                 folder.pause(True)
         time.sleep(_LOOK)
@@ -157,7 +166,7 @@ def _state(session: Any, job: str) -> str:
     return str(_call(lambda: session.get_job_meta(job)).get("status", ""))
 
 
-def _connected(session: Any) -> dict[str, float]:
+def _heard_of(session: Any) -> dict[str, float]:
     """Who is logged in, and when it was last heard of."""
     return {client.name: client.last_connect_time for client in _call(session.get_system_info).client_info}
 

@@ -1,0 +1,221 @@
+"""`dpadmm agent`: an owner's agent in a federation. The owner starts it, gives its word, and sees what was spent."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
+
+KitFolder = Annotated[
+    Path, typer.Argument(metavar="KIT", help="Your kit, as the coordinator gave it to you.", show_default=False)
+]
+PolicyFile = Annotated[Path, typer.Option("--policy", help="What you allow (see docs/owner.md).", show_default=False)]
+Data = Annotated[
+    str,
+    typer.Option("--data", help="A .csv or .parquet file, or a database URL without a password.", show_default=False),
+]
+Query = Annotated[
+    str | None, typer.Option("--query", help="With a database: the SELECT that finds the records.", show_default=False)
+]
+Columns = Annotated[
+    Path | None, typer.Option("--columns", help="What the columns are (the kit's columns.toml).", show_default=False)
+]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="Where the budget is kept (in the kit).", show_default=False)
+]
+Person = Annotated[
+    str | None, typer.Option("--person", help="The column that says whose record it is.", show_default=False)
+]
+Rehearsal = Annotated[
+    int | None,
+    typer.Option(
+        "--rehearsal",
+        metavar="SEED",
+        help="Made-up records and seeded noise, which protects nobody.",
+        show_default=False,
+    ),
+]
+
+_START = "dpadmm agent start owners/north --policy policy.toml --data patients.parquet"
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(
+        help="An owner's agent in a federation: start it, see what was spent, give your word.",
+        epilog=examples(_START, "dpadmm agent status owners/north --json"),
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+    )
+    database = "--data postgresql://reader@db/clinic --query 'SELECT * FROM patients'"
+    group.command("start", epilog=examples(_START, f"dpadmm agent start owners/north --policy policy.toml {database}"))(
+        start
+    )
+    group.command("check", epilog=examples(_START.replace("start", "check")))(check)
+    group.command("status", epilog=examples("dpadmm agent status owners/north"))(status)
+    group.command(
+        "approve",
+        epilog=examples(
+            "dpadmm agent approve owners/north 3fa9c1", "dpadmm agent approve owners/north 3fa9c1 --decline"
+        ),
+    )(approve)
+    app.add_typer(group, name="agent")
+
+
+def start(
+    kit: KitFolder,
+    policy: PolicyFile,
+    data: Data,
+    query: Query = None,
+    columns: Columns = None,
+    ledger: LedgerFile = None,
+    person: Person = None,
+    rehearsal: Rehearsal = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take part in a federation, until you press Ctrl-C.
+
+    Kit, policy, columns and records are checked first; nobody is connected
+    before they go together. What is asked of you, and what your agent says,
+    appears here and in the kit's agent/events.jsonl.
+    """
+    from dpadmm.federation.household import Household, words
+
+    household = Household.of(
+        kit, policy, data, query=query, columns=columns, ledger=ledger, person=person, rehearsal=rehearsal
+    )
+    found = household.check()
+    _show(found, as_json)
+    if rehearsal is not None:
+        print_warning("a rehearsal: the noise is seeded and protects nobody. The records must be made up.")
+    seen = len(household.site.events(10**9))
+    with household.running(print_warning) as look:
+        err().print("Connected as soon as the coordinator's server answers. Ctrl-C ends it.", style="dim")
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                look()
+                events = household.site.events(10**9)
+                for event in events[seen:] if len(events) >= seen else events:
+                    err().print(Text(f"{event['time'][11:19]} {words(event)}"), soft_wrap=True)
+                seen = len(events)
+
+
+def check(
+    kit: KitFolder,
+    policy: PolicyFile,
+    data: Data,
+    query: Query = None,
+    columns: Columns = None,
+    ledger: LedgerFile = None,
+    person: Person = None,
+    as_json: AsJson = False,
+) -> None:
+    """Whether kit, policy, columns and records go together; nobody is connected."""
+    from dpadmm.federation.household import Household
+
+    household = Household.of(kit, policy, data, query=query, columns=columns, ledger=ledger, person=person)
+    _show(household.check(), as_json)
+
+
+def status(kit: KitFolder, as_json: AsJson = False) -> None:
+    """Whether your agent runs, what it has spent, and what waits for your word."""
+    from dpadmm.cli.ledger import opened, summary
+    from dpadmm.federation.household import alive
+    from dpadmm.federation.kits import Kit
+    from dpadmm.federation.site import Site
+    from dpadmm.policy import Policy
+
+    site, card = Site(kit), Kit(kit)
+    settings = site.settings()
+    rules, path = Policy.read(Path(settings.policy)), Path(settings.ledger)
+    spending: dict[str, Any] | None = None
+    if path.exists():
+        with opened(path) as book:
+            held_to = None if settings.rehearsal is not None else rules
+            spending = summary(book, rules.delta, held_to)
+    found = {
+        "agent": card.name,
+        "server": card.address,
+        "kit_expires": card.expires.date().isoformat(),
+        "running": alive(site.folder) is not None,
+        "rehearsal": settings.rehearsal is not None,
+        "waiting": site.waiting(),
+        "spending": spending,
+        "events": site.events(10),
+    }
+    if as_json:
+        print_json(found)
+    else:
+        _print_status(found)
+
+
+def approve(
+    kit: KitFolder,
+    digest: Annotated[str, typer.Argument(metavar="DIGEST", help="The terms, by the beginning of their digest.")],
+    decline: Annotated[bool, typer.Option("--decline", help="Say no instead.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give your word on a run that waits for it: on these terms, and on no others."""
+    from dpadmm.federation.site import Site
+
+    decided = Site(kit).decide(digest, yes=not decline)
+    if as_json:
+        print_json({"digest": decided, "approved": not decline})
+    else:
+        out().print(f"{'Declined' if decline else 'Approved'}: {decided}")
+
+
+def _show(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    console = out()
+    kind = f"classes {', '.join(found['classes'])}" if found["classes"] else "a number"
+    console.print(
+        Text.assemble((found["agent"], "bold"), f" -> {found['server']}, kit valid until {found['kit_expires']}")
+    )
+    console.print(
+        Text(f"{found['records']:,} records of {found['dataset']!r}, {len(found['columns'])} features; "
+             f"target {found['target']!r} ({kind})"), soft_wrap=True,
+    )  # fmt: skip
+    console.print(Text(f"ledger {found['ledger']}; runs are approved by {found['approval']}"), soft_wrap=True)
+
+
+def _print_status(found: dict[str, Any]) -> None:
+    from dpadmm.federation.household import words
+
+    console = out()
+    running = ("running", "bold green") if found["running"] else ("not running", "bold red")
+    console.print(
+        Text.assemble(
+            (found["agent"], "bold"), f" -> {found['server']}: ", running, f"; kit valid until {found['kit_expires']}"
+        )
+    )
+    spending = found["spending"]
+    if spending is None:
+        console.print("Nothing was spent yet.")
+    else:
+        left = "" if spending["epsilon_left"] is None else f", left {number(spending['epsilon_left'], '#.4g')}"
+        spent = number(spending["epsilon_spent"], "#.4g")
+        held = number(spending["epsilon_with_held"], "#.4g")
+        console.print(
+            f"{spending['dataset']}: epsilon {spent} spent, {held} with what open runs hold{left} "
+            f"(delta {spending['delta']:g}, {spending['relation']} relation)"
+        )
+        if spending["runs"]:
+            shown = table(["run", "algorithm", "state", "releases", "epsilon alone"])
+            for run in spending["runs"]:
+                shown.add_row(
+                    Text(run["run"]), run["algorithm"] or "-", run["state"], f"{run['releases']:,}",
+                    number(run["epsilon"], "#.4g"),
+                )  # fmt: skip
+            console.print(shown)
+    for digest, told in found["waiting"].items():
+        console.print(Text.assemble(("Waits for your word: ", "bold yellow"), told["sentence"]), soft_wrap=True)
+        console.print(Text(f"  dpadmm agent approve KIT {digest[:12]}   (or --decline)"))
+    for event in found["events"]:
+        console.print(Text(f"{event['time']} {words(event)}", style="dim"), soft_wrap=True)

@@ -1,0 +1,125 @@
+"""`dpadmm submit`: a spec becomes a run of a federation; watched to its end, and taken up again when a party was lost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from dpadmm.cli.console import AsJson, err, examples, number, out, print_error, print_json, print_warning, table
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "submit",
+        epilog=examples(
+            "dpadmm submit spec.toml --federation study",
+            "dpadmm submit spec.toml --federation study --name trial-2 --json",
+        ),
+    )(submit)
+
+
+def submit(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="Tables [run] and [federation].", show_default=False)],
+    federation: Annotated[Path, typer.Option("--federation", help="The federation's folder.")] = Path(),
+    name: Annotated[str | None, typer.Option("--name", help="The run's name (the file's).", show_default=False)] = None,
+    limit: Annotated[
+        float, typer.Option("--limit", help="Give up after so many seconds in which nothing moves.")
+    ] = 86_400.0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a spec in a federation, at the coordinator.
+
+    The owners are asked; each computes its own noise and keeps its own books.
+    A run that was interrupted goes on when the same command is given again.
+    Model and result are in the federation's coordinator/runs/NAME.
+    """
+    from dpadmm.errors import InputError
+    from dpadmm.federation.kits import Federation
+    from dpadmm.federation.submission import prepare
+    from dpadmm.federation.submission import submit as run
+    from dpadmm.spec import read
+
+    folder = prepare(Federation.open(federation), read(spec), name or spec.stem)
+    if folder.finished and folder.status()["state"] == "finished":
+        raise InputError(f"run {folder.path.name!r} is finished, see {str(folder.path)!r}; choose another --name.")
+    try:
+        with _bar(shown=not (as_json or quiet)) as watch:
+            status = run(Federation.open(federation), folder, watch, limit)
+    except KeyboardInterrupt:
+        err().print("the job goes on without you; to watch it again, give the same command.", soft_wrap=True)
+        raise typer.Exit(130) from None
+    if status["state"] != "finished":
+        if as_json:
+            print_json({"run": folder.path.name, **status})
+        print_error(RuntimeError(f"{status['state']}: {status['message']}"))
+        raise typer.Exit(1)
+    result = json.loads((folder.path / "result.json").read_text())
+    for warning in result["warnings"]:
+        print_warning(warning)
+    if as_json:
+        print_json({"run": folder.path.name, **result})
+    else:
+        _show(result)
+
+
+def _show(result: dict[str, Any]) -> None:
+    console = out()
+    console.print(
+        Text.assemble(
+            (result["algorithm"], "bold"),
+            f": {result['records']:,} records of {result['agents']:,} owners, {result['dimension']:,} coefficients, "
+            f"{result['rounds']:,} rounds, {result['seconds']:.1f} s",
+        )
+    )
+    if result["private"] and not result["simulated"]:
+        spent = f"epsilon {number(result['epsilon'], '#.4g')}, delta {result['delta']:g} in total"
+        console.print(
+            Text.assemble(
+                ("Private: ", "bold green"), (spent, "bold"),
+                f" for every record of every owner ({result['relation']} relation, {result['accountant']}).",
+            )
+        )  # fmt: skip
+    shown = table(["", ""], show_header=False)
+    for label, key in (("test error (public records)", "test_error"), ("estimated error (private)", "estimated_error")):
+        if result[key] is not None:
+            shown.add_row(label, number(result[key]))
+    for owner, rounds in result["missed_rounds"].items():
+        shown.add_row(f"rounds missed by {owner}", f"{len(rounds)}")
+    shown.add_row("saved in", result["out"])
+    console.print(shown)
+
+
+@contextlib.contextmanager
+def _bar(shown: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    console = err()
+    if not (shown and console.is_terminal):
+        yield lambda status: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("submitted", total=None, note="")
+
+        def move(status: dict[str, Any]) -> None:
+            note = status.get("message") or ", ".join(f"without {name}" for name in status.get("missing", ()))
+            progress.update(
+                bar,
+                description=status["state"],
+                completed=status.get("round") or 0,
+                total=status.get("rounds"),
+                note=note,
+            )
+
+        yield move
