@@ -29,7 +29,7 @@ import numpy as np
 import tomli_w
 
 from dpadmm.datasets.dataset import Encodes
-from dpadmm.datasets.encoding import Category, Encoder
+from dpadmm.datasets.encoding import Category, Encoder, Numeric
 from dpadmm.datasets.functional.encoder import CurveEncoder
 from dpadmm.datasets.tables import numbers
 from dpadmm.errors import InputError
@@ -66,9 +66,9 @@ class Schema:
     def encoder(self) -> Encodes:
         try:
             entry = json.loads(self.features)
-            found = (CurveEncoder if "curve" in entry else Encoder).from_dict(entry)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"the columns cannot be understood: {error}") from None
+        except (ValueError, RecursionError):
+            raise InputError("the columns cannot be read.") from None
+        found = _understood(entry, "the terms")
         if found.divisors:
             raise InputError("the columns have divisors, which are taken from data; declare low and high instead.")
         return found
@@ -80,7 +80,7 @@ class Schema:
 
     @cached_property
     def digest(self) -> str:
-        return digest("schema", self.features, self.target, *self.classes)
+        return digest("schema", canonical([self.features, self.target, self.classes]))
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -110,18 +110,12 @@ class Schema:
         if not isinstance(target, str) or not _texts(classes) or ("columns" in entry) == ("curve" in entry):
             raise InputError(f"{where}: a target, its classes as a list of texts, and columns or a curve are needed.")
         described = {name: entry[name] for name in ("columns", "curve") if name in entry}
-        try:
-            encoder = (CurveEncoder if "curve" in described else Encoder).from_dict(described)
-        except InputError:
-            raise
-        except (TypeError, ValueError, AttributeError, KeyError) as error:
-            raise InputError(f"{where}: the columns cannot be understood: {error}") from None
-        return cls.of(encoder, target, tuple(classes))
+        return cls.of(_understood(described, where), target, tuple(classes))
 
     @classmethod
     def from_fields(cls, entry: Any) -> Schema:
         """From what `dataclasses.asdict` makes of it; anything may come from others."""
-        if not isinstance(entry, Mapping) or sorted(entry) != sorted(names(cls)):
+        if not isinstance(entry, Mapping) or set(entry) != set(names(cls)):
             raise InputError("the terms: the columns are not described.")
         if not (isinstance(entry["features"], str) and isinstance(entry["target"], str) and _texts(entry["classes"])):
             raise InputError("the terms: the columns are not described by texts.")
@@ -133,6 +127,8 @@ class Schema:
             return cls.from_dict(tomllib.loads(text), where)
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{where} is not TOML: {error}") from None
+        except RecursionError:
+            raise InputError(f"{where} is nested too deeply.") from None
 
     @classmethod
     def read(cls, path: Path) -> Schema:
@@ -144,8 +140,23 @@ class Schema:
             raise InputError(f"columns {str(path)!r} is not text.") from None
 
 
+def _understood(entry: Any, where: str) -> Encodes:
+    """The encoder that is described; anything may come from others."""
+    try:
+        found = (CurveEncoder if "curve" in entry else Encoder).from_dict(entry)
+        values = [value for column in found.columns if isinstance(column, Category) for value in column.values]
+        texts = _texts([*_inputs(found), *values])
+    except InputError:
+        raise
+    except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
+        raise InputError(f"{where}: the columns cannot be understood: {error}") from None
+    if not texts:
+        raise InputError(f"{where}: the names of columns and the values of categories must be texts.")
+    return found
+
+
 def _inputs(encoder: Encodes) -> list[str]:
-    return [column if isinstance(column, str) else column.name for column in encoder.columns]
+    return [column.name if isinstance(column, Numeric | Category) else column for column in encoder.columns]
 
 
 def _texts(value: Any) -> bool:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpadmm.agreement import Agreement
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
+from dpadmm.engine.experiment import train
+from dpadmm.engine.result import Result
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.desk import Desk
 from dpadmm.federation.runs import RunFolder
@@ -19,7 +24,7 @@ from dpadmm.federation.sources import Source
 from dpadmm.federation.walking import Turns
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.schema import Schema
-from dpadmm.spec import Experiment, loads
+from dpadmm.spec import Experiment, RunSpec, loads
 
 OWNERS = ("ahorn", "birke", "eiche")
 SCHEMA = Schema.of(
@@ -67,7 +72,8 @@ class DirectLine:
         self.desks = dict(desks)
         self.threads = {name: ThreadPoolExecutor(1) for name in desks}
         self.present = tuple(desks) if present is None else present
-        self.tamper: Callable[[str, str, Any], Any] = lambda name, method, reply: reply
+        self.tamper: Callable[[str, str, Any], Any] = lambda name, method, reply: reply  # None: it gets lost
+        self.reaches: Callable[[str, str, Mapping[str, Any]], bool] = lambda name, method, call: True
         self.calls: list[tuple[str, str, Mapping[str, Any]]] = []
 
     def ask(self, method: str, calls: Mapping[str, Mapping[str, Any]], seconds: float) -> dict[str, Any]:
@@ -75,6 +81,8 @@ class DirectLine:
 
         def one(name: str) -> None:
             self.calls.append((name, method, calls[name]))
+            if not self.reaches(name, method, calls[name]):
+                return
             given, call = dict(calls[name]), getattr(self.desks[name], method)
             if method == "walk":
                 given |= {"tell": self._teller(name, given["run"]), "turn": Turns(self.threads[name])}
@@ -135,6 +143,33 @@ class Village:
             rehearsal=rehearsal,
             shelf=str(self.home / name / "shelf"),
         )
+
+    def allow(self, name: str, more: str = "", **changes: Any) -> None:
+        """Another policy for an owner."""
+        lines = [line for line in POLICY.format(name=name).splitlines() if line.split(" = ")[0] not in changes]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in changes.items()]
+        self.policy(name).write_text("\n".join([*lines, more, ""]))
+
+    def terms(self, text: str = SPEC, **changes: Any) -> Agreement:
+        """What a coordinator drafts of what the owners say of themselves."""
+        given = self.experiment(text, **changes)
+        run, parties = given.run, given.federation
+        counts = tuple(self.counts[name] for name in parties.owners)
+        shape = SCHEMA.width + bool(run.intercept), len(SCHEMA.classes)
+        return Agreement(run, counts, *shape, parties.missing, parties.records_per_person, parties.owners, SCHEMA)
+
+    def simulated(self, run: RunSpec | None = None, **changes: Any) -> Result:
+        """The same run by the engine, with the rehearsals' seed."""
+        columns = [dict(column) for column in json.loads(SCHEMA.features)["columns"]]
+        given = self.experiment(**changes).changed(
+            source=str(self.table), target="ill", owner="owner", test=0.0, seed=7, columns=columns
+        )
+        return train(given if run is None else replace(given, run=run))
+
+    def steps(self, name: str, run: str = "study") -> list[str]:
+        """What an owner has released in a run, in order."""
+        entries = self.ledger(name).entries() if self.ledger_path(name).exists() else ()
+        return [entry["step"] for entry in entries if entry["kind"] == "debit" and entry["run"] == run]
 
     def desks(self) -> dict[str, Desk]:
         """Fresh processes, as it were."""

@@ -84,8 +84,9 @@ class Coordinator:
         self._terms = self._experiment.federation
 
     def _run(self) -> None:
-        if self.folder.finished:  # and a job before this one was lost while it said so
-            self._close(self._agreement())
+        known = self.folder.agreement()
+        if known is not None and self.folder.finished:  # and a job before this one was lost while it said so
+            self._close(known)
             return
         self.folder.tell("joining")
         agreement = self._agreement()
@@ -255,7 +256,8 @@ class Coordinator:
         released = together(rows)
         model = plan.algorithm.consensus.model(begun.server, released)
         standing = replace(begun, round=rounds, model=model, mean_model=model, released=released[0])
-        history.add(rounds, gauge.measure(standing), gauge.of_nodes(standing))
+        if rounds not in history.rounds:  # it is, where a job before this one was lost after its evaluation
+            history.add(rounds, gauge.measure(standing), gauge.of_nodes(standing))
         return standing
 
     # -- after the rounds ------------------------------------------------------------------------------------------

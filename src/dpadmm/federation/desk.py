@@ -26,7 +26,7 @@ from dpadmm.privacy.shelf import Shelf, default_folder
 from dpadmm.problems.losses import LOSSES
 from dpadmm.problems.naming import build
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.request import Request
+from dpadmm.request import Request, is_name
 from dpadmm.schema import Schema
 
 COORDINATOR = "server"
@@ -110,8 +110,11 @@ class Desk:
     def _join(self, run: str, terms: str, seen: Any) -> Reply:
         if type(terms) is not str or len(terms) > LARGEST_TEXT:
             raise Refused("terms must be a text of reasonable length.")
+        if not is_name(run):  # it is shown to the owner
+            raise Refused("a run needs a name of at most 100 letters.")
         try:
             agreement = Agreement.loads(terms)
+            agreement.plan()
         except InputError as error:  # made of the terms alone
             raise Refused(str(error)) from None
         if agreement.schema is None or agreement.schema.digest != self.records.schema.digest:
@@ -125,7 +128,7 @@ class Desk:
             agent.ledger.check_seal(shown)
         if agent.ledger.terms(run) is None:
             self._ask(run, agreement, policy, agent)
-            if policy.approval == "hand" and not self.site.approved(agreement.digest):
+            if policy.approval == "hand" and not self.site.approved(agreement.digest, run):
                 return {"waiting": agreement.digest}
         agent.join(run, agreement)
         self._agents[run] = agent, agreement
@@ -146,7 +149,7 @@ class Desk:
         except InputError as error:  # made of the terms alone
             raise Refused(f"the terms cannot be met: {error}") from None
         if policy.approval == "hand":
-            if not self.site.approved(digest):
+            if not self.site.approved(digest, run):
                 self.site.ask(digest, words)
         else:
             self.site.note("asked", run=run, digest=digest, sentence=words["sentence"])
@@ -169,6 +172,7 @@ class Desk:
         if not isinstance(missed, Mapping):
             raise Refused("what was missed must be inputs by round.")
         rows = {int(k) if type(k) is str and k.isdecimal() else k: to_row(v) for k, v in missed.items()}
+        self._bind(agent)
         release = agent.answer(Request(run, digest, step, to_row(inputs), rows))
         return {"value": to_bytes(release.value), "seal": seal_to_list(release.seal)}
 
@@ -176,6 +180,9 @@ class Desk:
         agent, agreement = self._joined(run)
         if digest != agreement.digest or type(start) is not int or type(patience) not in (int, float):
             raise Refused("that run was joined on other terms.")
+        if run not in self._inboxes:
+            raise Refused("that run has a server.")
+        self._bind(agent)
         node = Node(self.name, run, agreement, agent, self._inboxes[run])
         release = node.walk(start, tell, float(patience), turn)
         return {"value": to_bytes(release.value), "seal": seal_to_list(release.seal)}
@@ -192,6 +199,10 @@ class Desk:
         self._agents.pop(run, None)
         self.site.note("finished", run=run)
         return {"finished": run}
+
+    def _bind(self, agent: Agent) -> None:
+        """Where the owner has made its policy stricter during a run, that holds at once."""
+        agent.policy = Policy.read(Path(self.settings.policy))
 
     def _joined(self, run: Any) -> tuple[Agent, Agreement]:
         if type(run) is not str or run not in self._agents:

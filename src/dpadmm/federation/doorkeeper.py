@@ -1,9 +1,9 @@
 """What stands between the network and a site, inside FLARE's own processes; `local/resources.json` puts it there.
 
-FLARE lets a site's `authorization.json` decide about a command only if the server asks for that, and believes the server
-about who is asking. That protects an owner from a coordinator's user, not from a coordinator. Here what an owner's agent
-does not need is taken away, whoever asks: the commands themselves, jobs that carry anything but their configuration, and
-classes other than the two that answer for the owner.
+FLARE lets a site's `authorization.json` decide about a command only if the server asks for that, and believes the
+server about who is asking. That protects an owner from a coordinator's user, not from a coordinator. Here what an
+owner's agent does not need is taken away, whoever asks: the commands themselves, jobs that carry anything but their
+configuration, and classes other than the two that answer for the owner.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.workspace import Workspace
 from nvflare.fuel.f3.cellnet.net_agent import NetAgent
+from nvflare.fuel.f3.sfm import conn_manager
 from nvflare.fuel.sec.audit import AuditService
 from nvflare.private.defs import TrainingTopic
 from nvflare.private.fed.client.admin_commands import AbortCommand, AdminCommands, ByeCommand, CheckStatusCommand
@@ -54,6 +55,7 @@ class Doorkeeper(FLComponent):
         super().__init__()
         watch_starter()
         close_doors()
+        conn_manager.MAX_WAIT = 2  # seconds between tries; FLARE's 10 would hold up everybody after a server's restart
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """FLARE skips its own list of classes for jobs that are said to carry code; this one is never skipped."""

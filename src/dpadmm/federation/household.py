@@ -45,7 +45,7 @@ class Household:
     ) -> Household:
         """As the owner says; what it leaves out has its place in the kit."""
         rules = Policy.read(policy)
-        source = Source.parse(data, query)
+        source = Source.parse(data, query).absolute()
         kind = "rehearsal" if rehearsal is not None else "ledger"
         settings = Settings(
             policy=str(policy.absolute()),

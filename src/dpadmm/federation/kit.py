@@ -162,14 +162,16 @@ class Kit:
 
     @cached_property
     def _key(self) -> PrivateKeyTypes:
+        text = self._read(self._key_path.name)
         try:
-            return load_pem_private_key(self._read(self._key_path.name), password=None)
+            return load_pem_private_key(text, password=None)
         except (ValueError, TypeError):
             raise self._broken(f"startup/{self._key_path.name} is not a private key") from None
 
     def _read_certificate(self, name: str) -> x509.Certificate:
+        text = self._read(name)
         try:
-            return x509.load_pem_x509_certificate(self._read(name))
+            return x509.load_pem_x509_certificate(text)
         except ValueError:
             raise self._broken(f"startup/{name} is not a certificate") from None
 

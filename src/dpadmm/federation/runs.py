@@ -177,7 +177,7 @@ def result_of(
         claimed=None,
         clipped=None,
         out=str(folder.path),
-        estimated_error=None if estimates is None else float(estimates.mean()),
+        estimated_error=float(estimates.mean()) if estimates is not None and estimates.size else None,
         missed={name: rounds for name, rounds in missed.items() if rounds},
         **facts,
     )

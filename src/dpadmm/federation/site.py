@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,12 @@ class Site:
         self.note("approved" if yes else "declined", run=told.get("run"), digest=found[0])
         return found[0]
 
-    def approved(self, digest: str) -> bool:
-        return self._place("approved", digest).exists()
+    def approved(self, digest: str, run: str) -> bool:
+        """Whether the owner has said yes to these terms for this run: the same terms again are another release."""
+        try:
+            return bool(json.loads(self._place("approved", digest).read_text())["run"] == run)
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
 
     def declined(self, digest: str) -> bool:
         return self._place("refused", digest).exists()
@@ -100,7 +105,8 @@ class Site:
     def note(self, kind: str, **facts: Any) -> None:
         """One line in the owner's log; a full disk must not keep the agent from refusing."""
         path = self.folder / "events.jsonl"
-        line = json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "kind": kind, **facts})
+        entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "kind": kind, **facts}
+        line = json.dumps(entry, default=lambda fact: type(fact).__name__)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size > LARGEST_LOG:
@@ -111,12 +117,16 @@ class Site:
             return
 
     def events(self, count: int = 20) -> list[dict[str, Any]]:
-        """The last ones."""
+        """The last ones; a line that was torn when the machine stopped, and what was written behind it, is left out."""
         try:
-            lines = (self.folder / "events.jsonl").read_text().splitlines()[-count:]
+            lines = (self.folder / "events.jsonl").read_text(errors="replace").splitlines()[-count:]
         except OSError:
             return []
-        return [json.loads(line) for line in lines if line.endswith("}")]
+        found = []
+        for line in lines:
+            with suppress(ValueError):
+                found.append(json.loads(line))
+        return found
 
 
 def write(path: Path, value: Any) -> None:

@@ -98,6 +98,16 @@ class Source:
         if file is not None and not Path(file).is_file():
             raise InputError(f"there is no file {file}.")
 
+    def absolute(self) -> Source:
+        """The same for a process that works in another folder."""
+        if not self._in_database:
+            return Source(str(Path(self.place).absolute()))
+        url = _url(self.place)
+        file = _sqlite_file(url)
+        if file is None:
+            return self
+        return Source(url.set(database=str(Path(file).absolute())).render_as_string(), self.query)
+
     def __str__(self) -> str:
         return self.place
 

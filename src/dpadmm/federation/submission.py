@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import shutil
 import tempfile
 import time
@@ -184,6 +185,9 @@ def _call(call: Callable[[], Any]) -> Any:
 def _session(federation: Federation) -> Iterator[Any]:
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
+    # What FLARE has to say of a lost connection is not for a terminal; that it is lost, we say ourselves.
+    logging.getLogger("nvflare").addHandler(logging.NullHandler())
+    logging.getLogger("nvflare").propagate = False
     session = _call(lambda: new_secure_session(ADMIN, str(federation.admin.resolve()), timeout=10.0))
     try:
         yield session
