@@ -21,7 +21,7 @@ from dpadmm.federation.desk import Desk
 from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.site import Settings, Site
 from dpadmm.federation.sources import Source
-from dpadmm.federation.walking import Turns
+from dpadmm.federation.walking import Turns, Walks
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.schema import Schema
 from dpadmm.spec import Experiment, RunSpec, loads
@@ -71,6 +71,7 @@ class DirectLine:
     def __init__(self, desks: Mapping[str, Desk], present: tuple[str, ...] | None = None) -> None:
         self.desks = dict(desks)
         self.threads = {name: ThreadPoolExecutor(1) for name in desks}
+        self.walks = {name: Walks() for name in desks}
         self.present = tuple(desks) if present is None else present
         self.tamper: Callable[[str, str, Any], Any] = lambda name, method, reply: reply  # None: it gets lost
         self.reaches: Callable[[str, str, Mapping[str, Any]], bool] = lambda name, method, call: True
@@ -86,7 +87,9 @@ class DirectLine:
             given, call = dict(calls[name]), getattr(self.desks[name], method)
             if method == "walk":
                 given |= {"tell": self._teller(name, given["run"]), "turn": Turns(self.threads[name])}
-                reply = call("server", **given)
+                reply = self.walks[name].begin(given["run"], lambda: call("server", **given))
+            elif method == "walked":
+                reply = call("server", **given, end=self.walks[name].end(given["run"]))
             else:
                 reply = self.threads[name].submit(call, "server", **given).result()
             reply = self.tamper(name, method, reply)
@@ -96,8 +99,6 @@ class DirectLine:
         with ThreadPoolExecutor(len(calls)) as all_at_once:
             list(all_at_once.map(one, calls))
         return found
-
-    ask_first = ask
 
     def _teller(self, sender: str, run: str) -> Callable[[list[str], int, bytes], None]:
         def tell(names: list[str], round: int, value: bytes) -> None:

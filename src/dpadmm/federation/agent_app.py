@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from nvflare.collab import collab
+from nvflare.collab.api.context import get_call_context, set_call_context
 
 from dpadmm.federation.desk import Desk, Reply
 from dpadmm.federation.site import Site
-from dpadmm.federation.walking import Turns
+from dpadmm.federation.walking import Turns, Walks
 
 
 class AgentApp:
@@ -23,6 +24,7 @@ class AgentApp:
 
     def __init__(self) -> None:
         self._turns = Turns(ThreadPoolExecutor(1, thread_name_prefix="agent"))
+        self._walks = Walks()
         self._desk: Desk | None = None
 
     @collab.init
@@ -47,17 +49,22 @@ class AgentApp:
 
     @collab.publish
     def walk(self, run: str, digest: str, start: int, patience: float) -> Reply:
-        """Not in the agent's thread: it waits for neighbours, and takes its turns there."""
-        neighbours = {client.name: client for client in collab.other_clients}
+        """In a thread of its own: it waits for neighbours, and takes its turns in the agent's."""
+        context, caller = get_call_context(), collab.caller
 
         def tell(names: list[str], round: int, value: bytes) -> None:
-            replies = collab.get_clients([name for name in names if name in neighbours])(timeout=patience)
-            found = replies.hear(run, round, value)
+            set_call_context(context)
+            found = collab.get_clients(names)(timeout=patience).hear(run, round, value)
             failed = [*found.failures, *(name for name, reply in found if "heard" not in reply)]
             if failed:
                 raise OSError(", ".join(failed))
 
-        return self._opened().walk(collab.caller, run, digest, start, tell, patience, self._turns)
+        desk, turns = self._opened(), self._turns
+        return self._walks.begin(run, lambda: desk.walk(caller, run, digest, start, tell, patience, turns))
+
+    @collab.publish
+    def walked(self, run: str) -> Reply:
+        return self._opened().walked(collab.caller, run, self._walks.end(run))
 
     @collab.publish
     def hear(self, run: str, round: int, value: bytes) -> Reply:

@@ -9,7 +9,8 @@ from typing import Any
 
 from nvflare.collab import collab
 
-from dpadmm.federation.coordinator import Coordinator, Replies
+from dpadmm.federation.coordinator import Coordinator
+from dpadmm.federation.joining import Replies
 from dpadmm.federation.runs import RunFolder
 
 
@@ -40,16 +41,6 @@ class _FlareLine:
             return dict(getattr(group, method)(**contents[0]))
         found = self._threads.map(lambda name: self._one(name, method, calls[name], seconds), calls)
         return {name: reply for name, reply in zip(calls, found, strict=True) if reply is not None}
-
-    def ask_first(self, method: str, calls: Mapping[str, Mapping[str, Any]], seconds: float) -> Replies:
-        (content, *_) = calls.values()
-        queue = getattr(collab.get_clients(list(calls))(timeout=seconds, blocking=False), method)(**content)
-        found: Replies = {}
-        for name, reply in queue:
-            found[name] = reply
-            if "refused" in reply or queue.failures:
-                break
-        return found
 
     def _one(self, name: str, method: str, call: Mapping[str, Any], seconds: float) -> Any:
         # An optional call that fails answers None.

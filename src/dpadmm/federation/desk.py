@@ -92,6 +92,10 @@ class Desk:
         """On a graph: all rounds from `start` on, with the neighbours and without the coordinator."""
         return self._safely(caller, "walk", lambda: self._walk(run, digest, start, tell, patience, turn))
 
+    def walked(self, caller: str, run: str, end: Reply | None) -> Reply:
+        """How far a walk is, or what it has come to."""
+        return self._safely(caller, "walked", lambda: {"round": self._inbox(run).round} if end is None else end)
+
     def hear(self, caller: str, run: str, round: Any, value: Any) -> Reply:
         """A neighbour's release. This one comes at any time, and touches nothing but the inbox."""
         return self._safely(caller, "hear", lambda: self._hear(caller, run, round, value), neighbours=True)
@@ -180,18 +184,14 @@ class Desk:
         agent, agreement = self._joined(run)
         if digest != agreement.digest or type(start) is not int or type(patience) not in (int, float):
             raise Refused("that run was joined on other terms.")
-        if run not in self._inboxes:
-            raise Refused("that run has a server.")
+        inbox = self._inbox(run)
         self._bind(agent)
-        node = Node(self.name, run, agreement, agent, self._inboxes[run])
+        node = Node(self.name, run, agreement, agent, inbox)
         release = node.walk(start, tell, float(patience), turn)
         return {"value": to_bytes(release.value), "seal": seal_to_list(release.seal)}
 
     def _hear(self, caller: str, run: str, round: Any, value: Any) -> Reply:
-        inbox = self._inboxes.get(run) if type(run) is str else None
-        if inbox is None:
-            raise Refused("that run was not joined.")
-        inbox.put(caller, round, value)
+        self._inbox(run).put(caller, round, value)
         return {"heard": round}
 
     def _finish(self, run: str) -> Reply:
@@ -208,6 +208,11 @@ class Desk:
         if type(run) is not str or run not in self._agents:
             raise Refused("that run was not joined.")
         return self._agents[run]
+
+    def _inbox(self, run: Any) -> Inbox:
+        if type(run) is not str or run not in self._inboxes:
+            raise Refused("that run was not joined, or has a server.")
+        return self._inboxes[run]
 
     @property
     def records(self) -> Records:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,6 +48,7 @@ class Inbox:
             raise InputError(f"algorithm {agreement.run.algorithm!r} has a server, and no neighbours.")
         self.place = agreement.owners.index(name)
         self.neighbours = {agreement.owners[j]: int(j) for j in self.plan.setting.graph.neighbours(self.place)}
+        self.round = 0  # how far the node itself is
         self._kept: dict[int, dict[str, FloatArray]] = {}
         self._changed = threading.Condition()
 
@@ -108,6 +109,7 @@ class Node:
             row = graph.means(heard)[inbox.place : inbox.place + 1]
             request = Request(self._run, self._agreement.digest, round, row)
             release = turn(lambda asked=request: self._agent.answer(asked))  # type: ignore[misc]
+            inbox.round = round
         if release is None:
             raise Refused("there are no rounds to walk.")
         return release
@@ -117,6 +119,27 @@ class Node:
             tell(list(self._inbox.neighbours), round, to_bytes(value))
         except OSError as error:
             raise Refused(f"a neighbour cannot be told the release of round {round} ({error}).") from None
+
+
+class Walks:
+    """Walks that are under way in one process: started by one call, asked about by others, which are short."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, Future[dict[str, Any]]] = {}
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="walk")
+
+    def begin(self, run: str, walk: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        known = self._begun.get(run)
+        if known is None or known.done():
+            self._begun[run] = self._threads.submit(walk)
+        return {"walking": run}
+
+    def end(self, run: str) -> dict[str, Any] | None:
+        """What a walk has come to; None while it goes on."""
+        known = self._begun.get(run)
+        if known is None:
+            return {"refused": "that run is not under way here."}
+        return known.result() if known.done() else None
 
 
 def together(releases: Iterable[FloatArray]) -> FloatArray:
