@@ -14,6 +14,7 @@ from dpadmm.admm.schedules import Fixed, Free53, InverseRoot
 from dpadmm.admm.solvers import Exact, LocalUpdates, Recycled, Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
+from dpadmm.parties import MISSING, FederationSpec
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import SmoothedHinge
@@ -53,7 +54,18 @@ def anything(table):
     return some.builds(table, **values)
 
 
-@given(some.builds(Experiment, **{name: anything(table) for name, table in TABLES.items()}))
+federations = some.builds(
+    FederationSpec,
+    owners=some.lists(texts, max_size=3, unique=True).map(tuple),
+    missing=some.sampled_from(list(MISSING)),
+    patience=some.floats(1e-300, 1e300),
+    least=counts,
+    public_test=some.none() | texts,
+    records_per_person=counts,
+)
+
+
+@given(some.builds(Experiment, **{name: anything(table) for name, table in TABLES.items()}, federation=federations))
 @settings(max_examples=80, deadline=None, derandomize=True)
 def test_what_is_written_reads_back(experiment):
     assert loads(experiment.dumps()) == experiment
@@ -574,3 +586,46 @@ def test_a_recipe_as_printed_takes_one_budget_and_no_evaluation():
 def test_one_delta_or_several_not_both():
     with pytest.raises(InputError, match="give one delta for all agents or deltas for each, not both"):
         RunSpec(epsilons=(1.0, 2.0), deltas=(1e-5, 1e-6), delta=1e-5).request()
+
+
+def test_a_federation_is_a_table_of_its_own(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text('[federation]\nowners = ["a", "b"]\nmissing = "stale"\npatience = 5\nleast = 2\n')
+    found = read(path)
+    assert found.federation == FederationSpec(("a", "b"), "stale", 5.0, 2)
+    assert isinstance(found.federation.patience, float)
+    assert found.run == RunSpec()
+    assert loads("").federation == FederationSpec()
+    assert Experiment().changed(missing="drop", owners=["c"]).federation == FederationSpec(("c",), "drop")
+
+
+def test_a_run_without_owners_far_away_says_nothing_of_them():
+    assert "federation" not in Experiment().dumps()
+    assert "owners" not in Experiment().dumps()
+    text = Experiment().changed(missing="stale").dumps()
+    assert '[federation]\nmissing = "stale"' in text
+    assert "owners" not in text.split("[federation]")[1]
+    assert "public_test" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("federation = 5", "federation must be a table"),
+        ("[federation]\nowner = 5", "unknown key in .federation. of .* 'owner'"),
+        ("[federation]\nmissing = 5", "missing = 5 must be a text"),
+        ('[federation]\nmissing = "stall"', "'stall'; did you mean 'stale'"),
+        ('[federation]\nowners = "a"', "owners = 'a' must be a list of texts"),
+        ("[federation]\nowners = [1]", "must be a list of texts"),
+        ('[federation]\nowners = ["a", "a"]', "each can take part once"),
+        ("[federation]\npatience = 0", "patience 0.0: seconds"),
+        ("[federation]\npatience = nan", "must be a finite number"),
+        ("[federation]\nleast = 0", "must be at least 1"),
+        ("[federation]\nleast = 1.5", "must be a whole number"),
+        ("[federation]\nrecords_per_person = 0", "must be at least 1"),
+        ("[federation]\npublic_test = 1", "must be a text"),
+    ],
+)
+def test_a_federation_that_makes_no_sense_is_refused(text, said):
+    with pytest.raises(InputError, match=said):
+        loads(text)

@@ -7,11 +7,12 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
-from village import OWNERS, SCHEMA, SPEC, Village
+from village import OWNERS, POLICY, SCHEMA, SPEC, Village
 
 from dpadmm.federation.kits import Federation, create
 from dpadmm.federation.processes import start_client, start_server, stop
@@ -31,8 +32,15 @@ def free_port() -> int:
 class Town:
     """A village whose owners live in processes of their own. Rehearsals, so that runs can be compared bit for bit."""
 
-    def __init__(self, home: Path, host: str = "localhost", **village: Any) -> None:
+    owners, schema = OWNERS, SCHEMA
+
+    def __init__(
+        self, home: Path, host: str = "localhost", environment: Mapping[str, str] | None = None, **village: Any
+    ) -> None:
         self.village = Village(home, **village)
+        self.environment = {**ENVIRONMENT, **(environment or {})}
+        for name in OWNERS:
+            self.village.policy(name).write_text(POLICY.format(name=name).replace("4.0", "400.0"))
         self.federation: Federation = create(
             home / "federation", name="town", host=host, port=free_port(), owners=OWNERS, schema=SCHEMA.dumps()
         )
@@ -52,9 +60,12 @@ class Town:
         for process in self.processes.values():
             stop(process, seconds=2)
 
-    def start(self, name: str) -> None:
+    def site(self, name: str) -> Site:
+        return Site(self.kit(name))
+
+    def start(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         begin = start_server if name == "server" else start_client
-        self.processes[name] = begin(self.kit(name), ENVIRONMENT)
+        self.processes[name] = begin(self.kit(name), {**self.environment, **(environment or {})})
 
     def kill(self, name: str) -> None:
         """SIGKILL to a party and to everything that it started."""

@@ -185,6 +185,12 @@ class Village:
     def experiment(self, text: str = SPEC, **changes: Any) -> Experiment:
         return loads(text).changed(**changes)
 
+    def simulation(self, seed: int = 7, text: str = SPEC, **changes: Any) -> Experiment:
+        """The same run of the same records, as `train` takes it."""
+        columns = [dict(column) for column in json.loads(SCHEMA.features)["columns"]]
+        data = {"source": str(self.table), "target": "ill", "owner": "owner", "test": 0.0, "columns": columns}
+        return self.experiment(text, **changes).changed(**data, seed=seed)
+
     def run(self, folder: RunFolder, line: DirectLine | None = None) -> dict[str, Any]:
         """One job; what the folder says afterwards."""
         Coordinator(folder.path.name, folder, line or self.line()).run()

@@ -397,6 +397,98 @@ def test_a_round_closed_by_another_process_stays_closed(parties: ModuleType, pat
         agents[1].answer(parties.request(terms, 2, missed={1: parties.inputs(1)}))
 
 
+def test_an_owner_that_was_dropped_has_not_moved_its_dual_meanwhile(parties: ModuleType, path: Path) -> None:
+    """It takes in the mean that its own release is part of, and none that was made without it."""
+    terms = parties.agreement(missing="drop", rho=0.3)
+    agent = parties.agent(path, None, parties.Repeatable())
+    (first,) = play(parties, agent, terms, range(1, 2))
+    with refused(agent, "round 2 is next: round 4 needs the inputs of all rounds in between"):
+        agent.answer(parties.request(terms, 4, missed={3: parties.inputs(3)}))
+    missed = {2: parties.inputs(2), 3: parties.inputs(3)}
+    value = agent.answer(parties.request(terms, 4, missed=missed)).value
+    dual = -0.3 * (first - parties.inputs(2))  # what round 1 came to is heard with round 2
+    np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-14)
+    # And by the parts of a round: it answers with that dual, and with round 4's broadcast and noise.
+    plan = terms.plan().take(np.array([0])).on_lattice()
+
+    def words(round: int) -> Any:
+        zero = np.zeros(1, dtype=np.int64)
+        return lambda purpose, count: parties.Repeatable().words(zero, zero, round, purpose, count)
+
+    release, state = answer(plan, begin(plan), agent.shards, parties.inputs(1), 1, words(1))
+    np.testing.assert_array_equal(release.value, first)
+    state = absorb(plan, state, parties.inputs(2), 1)
+    expected, state = answer(plan, state, agent.shards, parties.inputs(4), 4, words(4))
+    np.testing.assert_array_equal(value, expected.value)
+    np.testing.assert_array_equal(agent.state("run").dual, state.dual)
+    assert sum(agent.ledger.spent().values()) == 2
+    restarted = parties.agent(path, None, parties.Repeatable())
+    restarted.join("run", terms)
+    for asked in (agent, restarted):
+        for round in (2, 3):
+            with refused(asked, f"round {round} is closed; 5 is next"):
+                asked.answer(parties.request(terms, round))
+        assert asked.answer(parties.request(terms, 4, missed=missed)).value.tobytes() == value.tobytes()
+    after = restarted.answer(parties.request(terms, 5)).value
+    state = absorb(plan, state, parties.inputs(5), 4)
+    assert answer(plan, state, agent.shards, parties.inputs(5), 5, words(5))[0].value.tobytes() == after.tobytes()
+    assert sum(agent.ledger.spent().values()) == 3
+
+
+def test_an_owner_that_was_dropped_from_the_start_begins_without_a_dual(parties: ModuleType, path: Path) -> None:
+    terms = parties.agreement(missing="drop", rho=0.3)
+    agent = parties.agent(path)
+    agent.join("run", terms)
+    agent.answer(parties.request(terms, 3, missed={1: GOOD, 2: 2.0 * GOOD}))
+    np.testing.assert_array_equal(agent.state("run").dual, np.zeros((1, 3)))
+    assert sum(agent.ledger.spent().values()) == 1
+
+
+@pytest.mark.parametrize("away", [range(3, 6), range(1, 4)])
+def test_duals_sum_to_zero_whoever_is_dropped_and_the_run_ends_where_all_records_would(
+    parties: ModuleType, path: Path, away: range
+) -> None:
+    """Three owners with next to no noise, one of them away for three rounds. What a server with drops computes is the
+    mean of who is there; that this is the step of ADMM is because duals sum to zero. (A rehearsal: off the lattice.)"""
+    noise = {"epsilon": 1e12, "delta": 1e-6, "rho": 0.5, "strength": 0.1}
+    terms = parties.agreement("pvp", missing="drop", counts=(60, 60, 60), rounds=100, **noise)
+    allowed, plan = parties.policy(epsilon=1e13), terms.plan()
+    ledgers = [parties.ledger(path.with_name(str(i))) for i in range(3)]
+    owners = [
+        Agent(parties.shards(seed=i), allowed, ledger, Seeded(1), members=(i,), rehearsal=True)
+        for i, ledger in enumerate(ledgers)
+    ]
+    for owner in owners:
+        owner.join("run", terms)
+    server, missed = opening(plan, 1), {}
+    for round in range(1, 101):
+        found = []
+        for i, owner in enumerate(owners):
+            if i == 1 and round in away:
+                missed[round] = server.common
+                continue
+            given = missed if i == 1 else {}
+            found.append(owner.answer(Request("run", terms.digest, round, server.common, dict(given))).value)
+            given.clear()
+        duals = np.concatenate([owner.state("run").dual for owner in owners])
+        if round not in away:  # then all of them have heard the same broadcasts
+            np.testing.assert_allclose(duals.sum(axis=0), 0.0, atol=1e-12)
+        server = combine(plan, server, np.stack([np.concatenate(found)]), round)
+    assert np.abs(duals).max() > 1e-3
+    pooled = [parties.shards(seed=i) for i in range(3)]
+    together = gather(
+        np.concatenate([each.features for each in pooled]),
+        np.concatenate([each.targets for each in pooled]),
+        np.zeros(180, dtype=np.int64),
+        norm_bound=1.0,
+        names=["all"],
+    )
+    problem, weights = plan.setting.problem, np.array([1.0 / 180])
+    slope = problem.loss.gradient(together, server.common, weights) + 0.1 * problem.penalty.gradient(server.common)
+    assert np.linalg.norm(slope) < 1e-5
+    assert np.linalg.norm(server.common) > 0.1
+
+
 # -- local updates, the server first -----------------------------------------------------------------------------------
 
 
@@ -774,6 +866,53 @@ def test_seeded_noise_is_for_simulations_and_simulations_are_for_seeded_noise(pa
         parties.agent(path).simulate("run", parties.agreement().plan(), None, 0)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="2 members for 1 shards"):
         Agent(parties.shards(), parties.policy(), book, parties.agent(path).randomness, members=(0, 1))
+
+
+def test_a_rehearsal_has_seeded_noise_a_policy_and_a_ledger_of_its_own(
+    parties: ModuleType, path: Path, tmp_path: Path
+) -> None:
+    """What it computes is what a simulation with its seed does, off the lattice and by its place among the agents."""
+    shelf, terms = Shelf(tmp_path / "shelf"), parties.agreement("pvp", counts=(50, 60))
+    agent = Agent.open(parties.shards(), parties.policy(), path, member=1, shelf=shelf, rehearsal=5)
+    assert agent.randomness == Seeded(5)
+    assert agent.ledger.dataset == "rehearsal of patients"
+    found = play(parties, agent, terms, range(1, 5))
+    assert sum(agent.ledger.spent().values()) == 4
+    with refused(agent, "would come to"):
+        agent.join("another", parties.agreement("pvp", counts=(50, 60), epsilon=3.9))
+    plan = terms.plan().take(np.array([1]))
+    twin = Agent(parties.shards(), None, MemoryLedger(1, Relation.REPLACE), Seeded(5), members=(1,))
+    twin.simulate("run", plan, begin(plan), 0)
+    for round, value in enumerate(found, start=1):
+        expected = twin.answer(Request("run", "run", round, parties.inputs(round))).value
+        assert value.tobytes() == expected.tobytes()
+    again = Agent.open(parties.shards(), parties.policy(), path, member=1, shelf=shelf, rehearsal=5)
+    again.join("run", terms)
+    assert again.reached("run") == 4
+    assert again.repeat("run", 2).value.tobytes() == found[1].tobytes()
+    for round in (0, 5, 7, "2", True, None):
+        with refused(again, "no such release"):
+            again.repeat("run", round)  # type: ignore[arg-type]
+    with refused(again, "no such release"):
+        again.repeat("another", 1)
+    with refused(again, "was not joined"):
+        again.reached("another")
+
+
+def test_a_ledger_is_for_rehearsals_or_for_releases_and_never_for_both(
+    parties: ModuleType, path: Path, tmp_path: Path
+) -> None:
+    shelf, rehearsed = Shelf(tmp_path / "shelf"), path.with_name("rehearsed")
+    Agent.open(parties.shards(), parties.policy(), path, shelf=shelf)
+    Agent.open(parties.shards(), parties.policy(), rehearsed, shelf=shelf, rehearsal=0)
+    with pytest.raises(InputError, match="is for data set 'patients', not 'rehearsal of patients'"):
+        Agent.open(parties.shards(), parties.policy(), path, shelf=shelf, rehearsal=0)
+    with pytest.raises(InputError, match="is for data set 'rehearsal of patients', not 'patients'"):
+        Agent.open(parties.shards(), parties.policy(), rehearsed, shelf=shelf)
+    # Not even under a name that is made to fit.
+    with pytest.raises(InputError, match=r"is for records \(by digest\)"):
+        Agent.open(parties.shards(), parties.policy(dataset="rehearsal of patients"), rehearsed, shelf=shelf)
+    assert not Agent.open(parties.shards(), parties.policy(), path, shelf=shelf).randomness.simulated
 
 
 def test_an_agent_with_a_policy_answers_for_one_owner(parties: ModuleType, path: Path) -> None:
