@@ -81,6 +81,7 @@ def test_nobody_but_the_coordinator_may_ask(lived: Any, caller: Any) -> None:
         ("join", lambda: asked.join(caller, "other", terms)),
         ("answer", lambda: asked.answer(caller, "study", digest, 1, ZEROS, {})),
         ("walk", lambda: asked.walk(caller, "study", digest, 0, lambda *_: None, 1.0, lambda call: call())),
+        ("walked", lambda: asked.walked(caller, "study", {"value": ZEROS})),
         ("finish", lambda: asked.finish(caller, "study")),
     ]
     for what, call in calls:
@@ -118,8 +119,8 @@ def test_terms_for_other_columns_or_other_owners_are_refused(lived: Any, village
         (replace(terms, owners=("birke", "eiche", "linde")), "for birke, eiche, linde, and not for ahorn"),
         (replace(terms, owners=("birke", "ahorn", "eiche")), "record counts in the terms are not those"),
     ]
-    for given, said in refusals:
-        assert said in reason(asked.join("server", "study", given.dumps()))
+    for other, said in refusals:
+        assert said in reason(asked.join("server", "study", other.dumps()))
         assert log(lived)[-1]["kind"] == "refused"
     assert chain(lived) == ["create"]
     place = replace(terms, owners=("birke", "ahorn", "eiche"), counts=(45, 60, 80))
@@ -530,7 +531,7 @@ def hub(village: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 def test_no_exception_and_no_release_comes_of_odd_arguments(hub: tuple[Any, Desk, dict[str, Any]], data: Any) -> None:
     lived, asked, terms = hub
     before = lived.steps("ahorn"), lived.steps("ahorn", "ring")
-    method = data.draw(some.sampled_from(["introduce", "join", "answer", "finish", "walk", "hear"]))
+    method = data.draw(some.sampled_from(["introduce", "join", "answer", "finish", "walk", "walked", "hear"]))
     run = data.draw(some.sampled_from(["study", "ring"]))
     known: dict[str, Any] = {"run": run, "digest": terms[run].digest, "terms": terms[run].dumps(), "step": 2}
     known |= {"inputs": ZEROS, "missed": {}, "seen": None, "start": 1, "patience": 0.01, "round": 1, "value": ZEROS}
@@ -540,6 +541,7 @@ def test_no_exception_and_no_release_comes_of_odd_arguments(hub: tuple[Any, Desk
         "answer": ["run", "digest", "step", "inputs", "missed"],
         "finish": ["run"],
         "walk": ["run", "digest", "start", "patience"],
+        "walked": ["run"],
         "hear": ["run", "round", "value"],
     }[method]
     wrong = data.draw(some.sets(some.sampled_from(names), min_size=1)) if names else set()
@@ -547,8 +549,10 @@ def test_no_exception_and_no_release_comes_of_odd_arguments(hub: tuple[Any, Desk
     caller = "server" if names and method != "hear" else data.draw(odd)
     if all(type(call.get(name)) is type(known[name]) and call[name] == known[name] for name in names):
         return
-    if call.get("start") == 0 or (method == "finish" and call["run"] in ("study", "ring")):
+    if call.get("start") == 0 or (method in ("finish", "walked") and call["run"] in ("study", "ring")):
         return  # these are in order
+    if method == "walked":
+        call |= {"end": None}
     if method == "walk":
         call |= {"tell": lambda *_: None, "turn": lambda work: work()}
     reply = getattr(asked, method)(caller, **call)
@@ -754,8 +758,11 @@ def test_a_desk_on_a_graph_waits_for_its_neighbours_and_names_who_is_late(lived:
         def __call__(self, call: Callable[[], Any]) -> Any:
             return call()
 
+    assert made.walked("server", "study", None) == {"round": 0}
     reply = made.walk("server", "study", digest, 0, tell, 0.01, Here())
     assert reason(reply) == "birke, eiche did not tell its release of round 1 within 0.01 s."
+    assert made.walked("server", "study", None) == {"round": 1}
+    assert made.walked("server", "study", reply) == reply
     assert lived.steps("ahorn") == ["1"]
     assert told[0][:2] == (["birke", "eiche"], 1)
     for caller, round, value, said in (
@@ -795,5 +802,7 @@ def test_a_desk_on_a_graph_waits_for_its_neighbours_and_names_who_is_late(lived:
 def test_a_run_with_a_server_is_not_walked(lived: Any) -> None:
     made, digest = joined(lived)
     with untouched(lived):
-        assert reason(made.walk("server", "study", digest, 0, lambda *_: None, 1.0, None)) == "that run has a server."  # type: ignore[arg-type]
+        reply = made.walk("server", "study", digest, 0, lambda *_: None, 1.0, None)  # type: ignore[arg-type]
+        assert "has a server" in reason(reply)
+        assert "has a server" in reason(made.walked("server", "study", None))
         assert "not joined" in reason(made.hear("birke", "study", 1, ZEROS))

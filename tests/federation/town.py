@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import psutil
-from village import OWNERS, POLICY, SCHEMA, SPEC, Village
+from village import POLICY, SCHEMA, SPEC, Village
 
 from dpadmm.federation.kits import Federation, create
 from dpadmm.federation.processes import start_client, start_server, stop
@@ -21,6 +23,15 @@ from dpadmm.federation.site import Site
 from dpadmm.federation.submission import prepare, submit
 
 ENVIRONMENT = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def enter(network: str | None) -> None:
+    """Moves this thread, and what it starts, into a network namespace."""
+    if network is not None:
+        with Path("/run/netns", network).open() as file:
+            assert ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0x40000000) == 0, os.strerror(
+                ctypes.get_errno()
+            )
 
 
 def free_port() -> int:
@@ -32,27 +43,29 @@ def free_port() -> int:
 class Town:
     """A village whose owners live in processes of their own. Rehearsals, so that runs can be compared bit for bit."""
 
-    owners, schema = OWNERS, SCHEMA
+    schema = SCHEMA
 
     def __init__(
         self, home: Path, host: str = "localhost", environment: Mapping[str, str] | None = None, **village: Any
     ) -> None:
         self.village = Village(home, **village)
+        self.owners = self.village.owners
         self.environment = {**ENVIRONMENT, **(environment or {})}
-        for name in OWNERS:
+        self.networks: dict[str, str] = {}  # namespaces that parties live in, where not in this one
+        for name in self.owners:
             self.village.policy(name).write_text(POLICY.format(name=name).replace("4.0", "400.0"))
         self.federation: Federation = create(
-            home / "federation", name="town", host=host, port=free_port(), owners=OWNERS, schema=SCHEMA.dumps()
+            home / "federation", name="town", host=host, port=free_port(), owners=self.owners, schema=SCHEMA.dumps()
         )
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        for name in OWNERS:
+        for name in self.owners:
             Site(self.kit(name)).save(self.village.settings(name, village.get("rehearsal", 7)))
 
     def kit(self, name: str) -> Path:
         return self.federation.server if name == "server" else self.federation.owner(name)
 
     def __enter__(self) -> Town:
-        for name in ("server", *OWNERS):
+        for name in ("server", *self.owners):
             self.start(name)
         return self
 
@@ -65,7 +78,9 @@ class Town:
 
     def start(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         begin = start_server if name == "server" else start_client
-        self.processes[name] = begin(self.kit(name), {**self.environment, **(environment or {})})
+        with ThreadPoolExecutor(1, initializer=enter, initargs=(self.networks.get(name),)) as thread:
+            started = thread.submit(begin, self.kit(name), {**self.environment, **(environment or {})})
+            self.processes[name] = started.result()
 
     def kill(self, name: str) -> None:
         """SIGKILL to a party and to everything that it started."""

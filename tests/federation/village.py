@@ -113,14 +113,20 @@ class DirectLine:
 class Village:
     """Owners with their files below one folder."""
 
-    def __init__(self, home: Path, counts: tuple[int, ...] = (60, 45, 80), rehearsal: int | None = 7) -> None:
-        self.home = home
+    def __init__(
+        self,
+        home: Path,
+        counts: tuple[int, ...] = (60, 45, 80),
+        rehearsal: int | None = 7,
+        owners: tuple[str, ...] = OWNERS,
+    ) -> None:
+        self.home, self.owners = home, owners
         self.table = home / "all.csv"
-        self.counts = dict(zip(OWNERS, counts, strict=True))
+        self.counts = dict(zip(owners, counts, strict=True))
         records(self.table, self.counts)
         self.columns = home / "columns.toml"
         self.columns.write_text(SCHEMA.dumps())
-        for name in OWNERS:
+        for name in owners:
             (home / name).mkdir()
             self.policy(name).write_text(POLICY.format(name=name))
             split(self.table, name, home / name / "records.csv")
@@ -174,7 +180,7 @@ class Village:
 
     def desks(self) -> dict[str, Desk]:
         """Fresh processes, as it were."""
-        return {name: Desk(Site(self.home / name), name) for name in OWNERS}
+        return {name: Desk(Site(self.home / name), name) for name in self.owners}
 
     def line(self, present: tuple[str, ...] | None = None) -> DirectLine:
         return DirectLine(self.desks(), present)

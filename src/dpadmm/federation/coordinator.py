@@ -147,9 +147,9 @@ class Coordinator:
         self, agreement: Agreement, plan: Plan, reached: Mapping[str, int], history: History, gauge: Gauge
     ) -> Standing:
         """The nodes walk all rounds by themselves, from the lowest that all of them have; what they end with."""
-        start, rounds = min(reached.values()), plan.setting.rounds
         if len(reached) < len(agreement.owners):
             raise Interrupted("on a graph all owners must be there")
+        start, rounds = min(reached.values()), plan.setting.rounds
         self.folder.tell("running", round=start, rounds=rounds)
         given = {"run": self.name, "digest": agreement.digest, "start": start, "patience": self._terms.patience}
         names = agreement.owners

@@ -1,0 +1,195 @@
+"""The long tests of a federation, `make federation-test`: kills, absences, ten owners, a slow and lossy network."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpadmm.engine.experiment import train
+from dpadmm.engine.folder import Model
+
+pytestmark = [
+    pytest.mark.skipif("DPADMM_FEDERATION" not in os.environ, reason="takes minutes: make federation-test"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of gRPC and protobuf, in this process
+]
+
+SUBMIT = """
+import sys
+from pathlib import Path
+from dpadmm.federation.kits import Federation
+from dpadmm.federation.runs import RunFolder
+from dpadmm.federation.submission import submit
+
+print(submit(Federation.open(Path(sys.argv[1])), RunFolder(Path(sys.argv[2])), limit=240.0)["state"])
+"""
+RING = {"algorithm": "private-r-admm", "topology": "ring:3"}
+
+
+def released(town: Any, name: str, run: str) -> int:
+    """How many releases of a run an owner's ledger has; 0 before there is one."""
+    path = town.village.ledger_path(name)
+    if not path.exists():
+        return 0
+    ledger = town.village.ledger(name)
+    try:
+        known = ledger.runs().get(run)
+        return 0 if known is None else sum(known.spent.values())
+    finally:
+        ledger.close()
+
+
+class Killer(threading.Thread):
+    """Kills parties when Ahorn has released so many rounds, and starts them again a second later."""
+
+    def __init__(self, town: Any, run: str, kills: list[tuple[int, str]], rest: float = 1.0) -> None:
+        super().__init__(daemon=True)
+        self.town, self.name_of_run, self.kills, self.rest = town, run, kills, rest
+        self.done: list[tuple[int, str]] = []
+
+    def run(self) -> None:
+        for round, who in self.kills:
+            while released(self.town, "ahorn", self.name_of_run) < round:
+                time.sleep(0.01)
+            self.town.kill(who)
+            time.sleep(self.rest)
+            self.town.start(who)
+            self.done.append((round, who))
+
+
+@pytest.mark.parametrize("changes", [{}, {"algorithm": "pvp"}, RING], ids=["dp-admm", "pvp", "ring"])
+def test_owners_and_coordinator_killed_twice_each_in_one_run(
+    town: ModuleType, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    draw = random.Random(seed)
+    rounds = sorted(draw.sample(range(2, 29), 4))
+    owners = [draw.choice(("ahorn", "birke", "eiche")) for _ in range(2)]
+    parties = draw.sample([*owners, "server", "server"], 4)
+    terms = {**changes, "rounds": 30, "patience": 5.0}
+    with town.Town(tmp_path) as made:
+        folder = made.prepare("torture", **terms)
+        killer = Killer(made, "torture", list(zip(rounds, parties, strict=True)))
+        killer.start()
+        status = made.run(folder, limit=150.0)
+        killer.join(60.0)
+    assert status["state"] == "finished", (seed, status)
+    assert len(killer.done) == 4, (seed, killer.done)
+    for name in made.owners:
+        ledger = made.village.ledger(name)
+        assert ledger.verify() == []
+        steps = [entry["step"] for entry in ledger.entries() if entry["kind"] == "debit"]
+        assert sorted(map(int, steps)) == list(range(1, 31))  # each round once
+        ledger.close()
+    undisturbed = train(made.village.simulation(**{k: v for k, v in terms.items() if k != "patience"})).models[0]
+    assert np.array_equal(Model.load(folder.path).coefficients, undisturbed), seed
+
+
+@pytest.mark.parametrize("missing", ["stale", "drop"])
+def test_a_run_goes_on_without_an_owner_and_takes_it_in_again(town: ModuleType, tmp_path: Path, missing: str) -> None:
+    rounds = 400
+    with town.Town(tmp_path) as made:
+        folder = made.prepare("absent", rounds=rounds, patience=2.0, missing=missing)
+        killer = Killer(made, "absent", [(20, "birke")], rest=0.5)
+        killer.start()
+        status = made.run(folder, limit=120.0)
+    assert status["state"] == "finished"
+    result = json.loads((folder.path / "result.json").read_text())
+    missed = result["missed_rounds"]
+    assert list(missed) == ["birke"]
+    assert 20 <= missed["birke"][0] <= 60
+    assert len(missed["birke"]) < rounds - 40, "it was not taken in again"
+    for name in made.owners:
+        ledger = made.village.ledger(name)
+        assert ledger.verify() == []
+        steps = sorted(int(entry["step"]) for entry in ledger.entries() if entry["kind"] == "debit")
+        assert steps == [k for k in range(1, rounds + 1) if k not in missed.get(name, ())]
+        ledger.close()
+    table = (folder.path / "history.csv").read_text().splitlines()
+    column = table[0].split(",").index("missing")
+    assert sum(float(line.split(",")[column]) for line in table[1:]) == len(missed["birke"])
+
+
+def test_ten_owners_complete_a_hundred_rounds(town: ModuleType, tmp_path: Path) -> None:
+    names = tuple(f"owner-{i}" for i in range(10))
+    terms = {"rounds": 100, "owners": list(names), "patience": 60.0}
+    with town.Town(tmp_path, owners=names, counts=(50,) * 10) as made:
+        folder = made.prepare("ten", **terms)
+        status = made.run(folder, limit=240.0)
+    assert status["state"] == "finished"
+    assert np.array_equal(Model.load(folder.path).coefficients, train(made.village.simulation(rounds=100)).models[0])
+    assert {released(made, name, "ten") for name in names} == {100}
+
+
+def test_the_demonstration(tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "demos" / "federation.py"
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - began < 180.0
+    for name in ("companies", "self-employed", "state"):
+        assert f"{name}: epsilon 1 of 2" in done.stdout
+    assert "only-for-this-demo" not in done.stdout + done.stderr
+
+
+# -- a network between hosts -------------------------------------------------------------------------------------------
+
+
+def shell(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+@pytest.fixture
+def two_hosts() -> Iterator[tuple[str, str]]:
+    """Two network namespaces, a delay of 100 ms there and back and 5 % of packets lost either way: the coordinator's
+    and the owners'."""
+    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("tc") is None:
+        pytest.skip("network namespaces need root, ip and tc")
+    names = [f"dpadmm-{os.getpid()}-{side}" for side in ("c", "o")]
+    links = [f"dp{os.getpid() % 10**6}{side}" for side in ("c", "o")]
+    with ExitStack() as undo:
+        try:
+            for name in names:
+                shell("ip", "netns", "add", name)
+                undo.callback(subprocess.run, ("ip", "netns", "del", name), capture_output=True)
+            shell("ip", "link", "add", links[0], "type", "veth", "peer", "name", links[1])
+            for place, (name, link) in enumerate(zip(names, links, strict=True), start=1):
+                shell("ip", "link", "set", link, "netns", name)
+                inside = ("ip", "netns", "exec", name)
+                shell(*inside, "ip", "addr", "add", f"10.99.7.{place}/24", "dev", link)
+                shell(*inside, "ip", "link", "set", link, "up")
+                shell(*inside, "ip", "link", "set", "lo", "up")
+                shell(*inside, "tc", "qdisc", "add", "dev", link, "root", "netem", "delay", "50ms", "loss", "5%")
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
+        yield names[0], names[1]
+
+
+def test_a_slow_and_lossy_network(town: ModuleType, tmp_path: Path, two_hosts: tuple[str, str]) -> None:
+    coordinator, owners = two_hosts
+    made = town.Town(tmp_path, host="10.99.7.1")
+    made.networks = {"server": coordinator, **dict.fromkeys(made.owners, owners)}
+    with made:
+        folder = made.prepare("far", rounds=20, patience=60.0)
+        with ThreadPoolExecutor(1, initializer=town.enter, initargs=(coordinator,)) as beside_the_server:
+            words = [sys.executable, "-c", SUBMIT, str(made.federation.folder), str(folder.path)]
+            asked = beside_the_server.submit(subprocess.run, words, capture_output=True, text=True, timeout=400)
+            done = asked.result()
+    assert done.stdout.strip().endswith("finished"), done.stdout + done.stderr
+    assert np.array_equal(Model.load(folder.path).coefficients, train(made.village.simulation(rounds=20)).models[0])
+    result = json.loads((folder.path / "result.json").read_text())
+    assert result["seconds"] > 20 * 0.1  # the delay was there
