@@ -29,7 +29,13 @@ def village() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def town(village: ModuleType) -> ModuleType:
+def network() -> ModuleType:
+    """A slow and lossy network."""
+    return load("network")
+
+
+@pytest.fixture(scope="session")
+def town(village: ModuleType, network: ModuleType) -> ModuleType:
     """One of real processes."""
     return load("town")
 

@@ -1,7 +1,7 @@
 """Real sites over loopback: who gets in, and what a server cannot make an owner's site do.
 
-The server here lies as much as it can: it grants its user everything, never asks a site for authorisation, and says that
-whoever asks has FLARE's role `super`, which may do anything.
+The server here lies as much as it can: it grants its user everything, never asks a site for authorisation, and says
+that whoever asks has FLARE's role `super`, which may do anything.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ from nvflare.private.defs import RequestHeader
 
 honest = Message.set_header
 
+lies = {RequestHeader.REQUIRE_AUTHZ: "false", RequestHeader.USER_ROLE: "super", RequestHeader.SUBMITTER_ROLE: "super"}
+
 def lie(self, key, value):
-    lies = {RequestHeader.REQUIRE_AUTHZ: "false", RequestHeader.USER_ROLE: "super", RequestHeader.SUBMITTER_ROLE: "super"}
     honest(self, key, lies.get(key, value))
 
 Message.set_header = lie
@@ -169,7 +170,8 @@ def _outcome(session: Any, job: Path) -> str:
 
 
 def _ended(meta: dict[str, Any]) -> dict[str, Any] | None:
-    return meta if meta["status"].startswith("FINISHED") else None
+    """The reason is written a moment after the status."""
+    return meta if meta["status"].startswith("FINISHED") and "job_deploy_detail" in meta else None
 
 
 def _written(federation: Federation, name: str) -> str:

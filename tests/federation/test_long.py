@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -149,47 +147,29 @@ def test_the_demonstration(tmp_path: Path) -> None:
 # -- a network between hosts -------------------------------------------------------------------------------------------
 
 
-def shell(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True)
-
-
 @pytest.fixture
-def two_hosts() -> Iterator[tuple[str, str]]:
-    """Two network namespaces, a delay of 100 ms there and back and 5 % of packets lost either way: the coordinator's
-    and the owners'."""
-    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("tc") is None:
-        pytest.skip("network namespaces need root, ip and tc")
-    names = [f"dpadmm-{os.getpid()}-{side}" for side in ("c", "o")]
-    links = [f"dp{os.getpid() % 10**6}{side}" for side in ("c", "o")]
-    with ExitStack() as undo:
-        try:
-            for name in names:
-                shell("ip", "netns", "add", name)
-                undo.callback(subprocess.run, ("ip", "netns", "del", name), capture_output=True)
-            shell("ip", "link", "add", links[0], "type", "veth", "peer", "name", links[1])
-            for place, (name, link) in enumerate(zip(names, links, strict=True), start=1):
-                shell("ip", "link", "set", link, "netns", name)
-                inside = ("ip", "netns", "exec", name)
-                shell(*inside, "ip", "addr", "add", f"10.99.7.{place}/24", "dev", link)
-                shell(*inside, "ip", "link", "set", link, "up")
-                shell(*inside, "ip", "link", "set", "lo", "up")
-                shell(*inside, "tc", "qdisc", "add", "dev", link, "root", "netem", "delay", "50ms", "loss", "5%")
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
-        yield names[0], names[1]
+def two_hosts(network: ModuleType) -> Iterator[tuple[str, str]]:
+    """100 ms apart, with 5 % of all packets lost."""
+    try:
+        with network.two_hosts(delay=0.1, loss=0.05) as names:
+            yield names
+    except network.Unavailable as reason:
+        pytest.skip(str(reason))
 
 
-def test_a_slow_and_lossy_network(town: ModuleType, tmp_path: Path, two_hosts: tuple[str, str]) -> None:
+def test_a_slow_and_lossy_network(
+    town: ModuleType, network: ModuleType, tmp_path: Path, two_hosts: tuple[str, str]
+) -> None:
     coordinator, owners = two_hosts
-    made = town.Town(tmp_path, host="10.99.7.1")
+    made = town.Town(tmp_path, host=network.ADDRESSES[0])
     made.networks = {"server": coordinator, **dict.fromkeys(made.owners, owners)}
     with made:
         folder = made.prepare("far", rounds=20, patience=60.0)
-        with ThreadPoolExecutor(1, initializer=town.enter, initargs=(coordinator,)) as beside_the_server:
+        with ThreadPoolExecutor(1, initializer=network.enter, initargs=(coordinator,)) as beside_the_server:
             words = [sys.executable, "-c", SUBMIT, str(made.federation.folder), str(folder.path)]
             asked = beside_the_server.submit(subprocess.run, words, capture_output=True, text=True, timeout=400)
             done = asked.result()
     assert done.stdout.strip().endswith("finished"), done.stdout + done.stderr
     assert np.array_equal(Model.load(folder.path).coefficients, train(made.village.simulation(rounds=20)).models[0])
     result = json.loads((folder.path / "result.json").read_text())
-    assert result["seconds"] > 20 * 0.1  # the delay was there
+    assert result["seconds"] > 20 * 0.2  # there and back

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from network import enter
 from village import POLICY, SCHEMA, SPEC, Village
 
 from dpadmm.federation.kits import Federation, create
@@ -23,15 +23,6 @@ from dpadmm.federation.site import Site
 from dpadmm.federation.submission import prepare, submit
 
 ENVIRONMENT = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-
-
-def enter(network: str | None) -> None:
-    """Moves this thread, and what it starts, into a network namespace."""
-    if network is not None:
-        with Path("/run/netns", network).open() as file:
-            assert ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0x40000000) == 0, os.strerror(
-                ctypes.get_errno()
-            )
 
 
 def free_port() -> int:
