@@ -186,6 +186,11 @@ def test_a_good_kit_gets_in_and_no_other(session: Any, federation: Federation) -
         processes.start_client(federation.owner("late"))
 
 
+def test_a_second_server_is_refused(session: Any, federation: Federation) -> None:
+    with pytest.raises(InputError, match=f"cannot listen at localhost:{federation.port}"):
+        processes.start_server(federation.server)
+
+
 def test_code_in_a_job_is_refused(session: Any, federation: Federation, tmp_path: Path) -> None:
     job = _job(tmp_path / "job")
     (job / "app" / "custom").mkdir()

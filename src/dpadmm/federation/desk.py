@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.admm.algorithm import Plan
 from dpadmm.agent import Agent
 from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError, Refused
@@ -118,7 +119,7 @@ class Desk:
             raise Refused("a run needs a name of at most 100 letters.")
         try:
             agreement = Agreement.loads(terms)
-            agreement.plan()
+            plan = agreement.plan()
         except InputError as error:  # made of the terms alone
             raise Refused(str(error)) from None
         if agreement.schema is None or agreement.schema.digest != self.records.schema.digest:
@@ -131,7 +132,7 @@ class Desk:
         if shown is not None:
             agent.ledger.check_seal(shown)
         if agent.ledger.terms(run) is None:
-            self._ask(run, agreement, policy, agent)
+            self._ask(run, agreement, plan, policy, agent)
             if policy.approval == "hand" and not self.site.approved(agreement.digest, run):
                 return {"waiting": agreement.digest}
         agent.join(run, agreement)
@@ -141,17 +142,13 @@ class Desk:
         self.site.note("joined", run=run, digest=agreement.digest, round=agent.reached(run))
         return {"joined": agreement.digest, "reached": agent.reached(run)}
 
-    def _ask(self, run: str, agreement: Agreement, policy: Policy, agent: Agent) -> None:
+    def _ask(self, run: str, agreement: Agreement, plan: Plan, policy: Policy, agent: Agent) -> None:
         """Tells the owner what a run would cost, and refuses what it has declined."""
         digest = agreement.digest
         if self.site.declined(digest):
             raise Refused("the owner has declined these terms.")
         assert isinstance(agent.ledger, Ledger)
-        try:
-            plan = agreement.plan().take([agreement.owners.index(self.name)])
-            words = told(run, agreement, plan, policy, agent.ledger)
-        except InputError as error:  # made of the terms alone
-            raise Refused(f"the terms cannot be met: {error}") from None
+        words = told(run, agreement, plan.take([agreement.owners.index(self.name)]), policy, agent.ledger)
         if policy.approval == "hand":
             if not self.site.approved(digest, run):
                 self.site.ask(digest, words)

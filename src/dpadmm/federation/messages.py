@@ -60,7 +60,8 @@ def release_in(reply: Any, dimension: int, longest: float) -> tuple[FloatArray, 
     value = to_row(data)
     if not np.isfinite(value).all():
         raise Nonsense("its release has numbers that are not finite")
-    norm = float(np.linalg.norm(value))
+    with np.errstate(over="ignore"):
+        norm = float(np.linalg.norm(value))
     if norm > IMPLAUSIBLE * longest:
         raise Nonsense(f"its release has norm {norm:.3g}, where about {longest:.3g} at most would be expected")
     try:

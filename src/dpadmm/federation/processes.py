@@ -11,6 +11,7 @@ import contextlib
 import importlib.util
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -44,6 +45,7 @@ def start_server(kit: Path, environment: Mapping[str, str] = _NOTHING) -> subpro
     found.check()
     if not found.is_server:
         raise InputError(f"{str(kit)!r} is an owner's kit, not the server's.")
+    _check_port(found.address)
     guard_server(kit)
     settings = [f"org={found.organisation}"]
     return _start("nvflare.private.fed.app.server.server_train", "fed_server.json", settings, kit, environment)
@@ -88,6 +90,17 @@ def _send(which: signal.Signals, process: subprocess.Popen[bytes], jobs: list[An
         if _alive(job):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(job.pid, which)
+
+
+def _check_port(address: str) -> None:
+    """gRPC lets two servers listen at one port, and gives each half of the calls."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # those that ended a moment ago do not count
+        try:
+            probe.bind((host, int(port)))
+        except OSError as error:
+            raise InputError(f"a server cannot listen at {address}: {error.strerror}.") from None
 
 
 def _start(
