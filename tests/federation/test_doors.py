@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -123,10 +124,12 @@ def session(
 
 
 def _foreign(federation: Federation) -> Path:
-    """A kit of another authority that has everything else in common with this one."""
+    """A kit of another authority that has everything else in common with this one, and trusts this server."""
     folder = federation.folder.parent / "foreign"
     same = {"name": federation.name, "host": federation.host, "port": federation.port}
-    return create(folder, owners=["stranger"], **same).owner("stranger")
+    kit = create(folder, owners=["stranger"], **same).owner("stranger")
+    shutil.copy(federation.authority / "rootCA.pem", kit / "startup" / "rootCA.pem")
+    return kit
 
 
 def _expired(federation: Federation) -> Path:
@@ -140,6 +143,19 @@ def _expired(federation: Federation) -> Path:
         builder = builder.add_extension(extension.value, extension.critical)
     path.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
     return kit
+
+
+def _answered(federation: Federation, kit: Path) -> bool:
+    """Whether the server says a word to a holder of this key; it hangs up on others."""
+    context = ssl.create_default_context(cafile=str(federation.authority / "rootCA.pem"))
+    context.set_alpn_protocols(["h2"])
+    context.load_cert_chain(kit / "startup" / "client.crt", kit / "startup" / "client.key")
+    with socket.create_connection(("localhost", federation.port), 10) as line:
+        try:
+            with context.wrap_socket(line, server_hostname="localhost") as talk:
+                return bool(talk.recv(1))
+        except (ssl.SSLError, ConnectionError):
+            return False
 
 
 def _job(folder: Path, executor: str = OWNER_CLASSES[0], agent: str = OWNER_CLASSES[1]) -> Path:
@@ -180,6 +196,9 @@ def _written(federation: Federation, name: str) -> str:
 
 def test_a_good_kit_gets_in_and_no_other(session: Any, federation: Federation) -> None:
     assert _names(session) == {"good"}
+    assert _answered(federation, federation.owner("good"))
+    assert not _answered(federation, federation.owner("late"))
+    assert not _answered(federation, federation.folder.parent / "foreign" / "owners" / "stranger")
     with pytest.raises(InputError, match="ran out on"):
         Kit(federation.owner("late")).check()
     with pytest.raises(InputError, match="ran out on"):

@@ -11,6 +11,7 @@ import io
 import json
 import logging
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -188,6 +189,10 @@ def _session(federation: Federation) -> Iterator[Any]:
     # What FLARE has to say of a lost connection is not for a terminal; that it is lost, we say ourselves.
     logging.getLogger("nvflare").addHandler(logging.NullHandler())
     logging.getLogger("nvflare").propagate = False
+    try:  # FLARE would take its whole time-out to find out
+        socket.create_connection((federation.host, federation.port), timeout=5.0).close()
+    except OSError as error:
+        raise _Unreachable(error.strerror or type(error).__name__) from None
     session = _call(lambda: new_secure_session(ADMIN, str(federation.admin.resolve()), timeout=10.0))
     try:
         yield session
