@@ -1,4 +1,4 @@
-"""An owner that is away for some rounds: what the others come to, what it takes in when it is back, and what it pays."""
+"""An owner that is away for some rounds: what the others come to, what it hears when it is back, and what it pays."""
 
 import csv
 import json

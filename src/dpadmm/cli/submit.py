@@ -1,4 +1,4 @@
-"""`dpadmm submit`: a spec becomes a run of a federation; watched to its end, and taken up again when a party was lost."""
+"""`dpadmm submit`: a spec becomes a run of a federation, watched to its end; taken up again when a party was lost."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Result:
     components: Components | None = None  # of the last run, where rows were turned onto some
     coverage: tuple[float, ...] = ()  # share of held-out records below each quantile that was predicted
     simulated: bool = True  # False where the noise protects
-    missed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # rounds that owners did not answer, if far away
+    missed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # rounds, by owner who was away
     convergence: Condition | None = None  # what theorem IV.1 says of recycled rounds, on graphs that are not too large
 
     @property

@@ -210,6 +210,7 @@ def _job(folder: RunFolder, owners: Sequence[str]) -> Iterator[Path]:
     properties = {"run": folder.path.name, "folder": str(folder.path.absolute())}
     server = {
         "format_version": 2,
+        "server": {"task_request_interval": 0.2},  # how soon owners are ready; FLARE's own is 2 seconds
         "workflows": [
             {"id": "controller", "path": controller, "args": {"server_obj_id": "coordinator", "props": properties}}
         ],
