@@ -354,11 +354,14 @@ def test_a_private_state_is_in_no_entry_not_even_as_a_digest(ledger: Ledger) -> 
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_newer_schema_is_refused(ledger: Ledger, path: Path) -> None:
-    ledger._connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(Ledger.schema + 1),))
+def test_another_schema_is_refused(ledger: Ledger, path: Path) -> None:
+    for other in (Ledger.schema + 1, Ledger.schema - 1):
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(other),))
+        connection.close()
+        with pytest.raises(InputError, match=f"has schema {other}, and this program's is {Ledger.schema}"):
+            Ledger.open(path)
     ledger.close()
-    with pytest.raises(InputError, match="newer than this program's"):
-        Ledger.open(path)
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM meta WHERE name = 'schema'")
     connection.close()
@@ -377,7 +380,7 @@ def test_what_is_no_ledger_is_refused(path: Path, content: Any) -> None:
     elif content == "meta":
         with sqlite3.connect(path) as connection:
             connection.execute("CREATE TABLE meta (name TEXT, value TEXT)")
-            connection.execute("INSERT INTO meta VALUES ('schema', '1')")
+            connection.execute("INSERT INTO meta VALUES ('schema', ?)", (str(Ledger.schema),))
         connection.close()
     else:
         path.write_bytes(content)

@@ -71,6 +71,7 @@ class Desk:
         self._records: Records | None = None
         self._agents: dict[str, tuple[Agent, Agreement]] = {}
         self._inboxes: dict[str, Inbox] = {}
+        self._policy: tuple[tuple[int, ...] | None, Policy] | None = None  # as last read, and what its file was then
 
     # -- what may be asked -----------------------------------------------------------------------------------------
 
@@ -199,7 +200,11 @@ class Desk:
 
     def _bind(self, agent: Agent) -> None:
         """Where the owner has made its policy stricter during a run, that holds at once."""
-        agent.policy = Policy.read(Path(self.settings.policy))
+        path = Path(self.settings.policy)
+        mark = _mark(path)
+        if self._policy is None or mark is None or mark != self._policy[0]:
+            self._policy = mark, Policy.read(path)
+        agent.policy = self._policy[1]
 
     def _joined(self, run: Any) -> tuple[Agent, Agreement]:
         if type(run) is not str or run not in self._agents:
@@ -238,6 +243,15 @@ class Desk:
             return {"refused": "this owner's agent failed; its log says how."}
         self.site.note("refused", asked=what, by=caller, reason=reason)
         return {"refused": reason}
+
+
+def _mark(path: Path) -> tuple[int, ...] | None:
+    """Changes with the file; None if it cannot be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class _Unfit(Exception):

@@ -118,11 +118,12 @@ def load(path: Path, digest: str) -> tuple[Standing, History]:
             estimates=arrays.get("estimates"),
             **{name: arrays[name] for name in ("model", "mean_model", "released", "answered")},
         )
+        terms, history = notes["digest"], History.from_arrays(_below("history.", arrays))
     except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile) as error:
         raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}).") from None
-    if notes["digest"] != digest:
+    if terms != digest:
         raise InputError(f"checkpoint {str(path)!r} is of a run on other terms.")
-    return standing, History.from_arrays(_below("history.", arrays))
+    return standing, history
 
 
 def _below(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,10 +100,11 @@ class Chain:
         connection = _connect(path)
         try:
             schema = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
-            if schema is None or int(schema[0]) > cls.schema:
+            if schema is None or int(schema[0]) != cls.schema:
                 found = "unknown" if schema is None else schema[0]
                 raise InputError(
-                    f"ledger {str(path)!r} has schema {found}, newer than this program's {cls.schema}; update dpadmm."
+                    f"ledger {str(path)!r} has schema {found}, and this program's is {cls.schema}; use the version of "
+                    f"dpadmm that wrote it."
                 )
             book = cls(path, connection)
             if reading:

@@ -41,7 +41,7 @@ REASONS = 1000  # kept apart; what is refused for yet another reason is counted 
 class Ledger(Chain):
     """The book of one data set; make it with `create` or `open`."""
 
-    schema = 1
+    schema = 2
     # `runs` and `balances` repeat what the chain says, so that a step need not read all of it; `verify` compares them.
     tables = """
     CREATE TABLE runs (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,16 +60,25 @@ def digest(*parts: bytes | str) -> str:
 
 
 def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Named arrays as bytes."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
+    """Named arrays as bytes: a line of JSON that says what follows, and then the numbers. (NumPy's own archives take
+    half a millisecond each, and an answer makes two.)"""
+    kept = {name: np.asarray(values) for name, values in arrays.items()}
+    if any(values.dtype.hasobject for values in kept.values()):
+        raise ValueError("objects are not kept as bytes")
+    about = canonical([[name, values.dtype.str, values.shape] for name, values in kept.items()])
+    return b"".join([about.encode(), b"\n", *(values.tobytes() for values in kept.values())])
 
 
 def unpack(data: bytes) -> dict[str, NDArray[Any]]:
     """The arrays written by `pack`, bit for bit."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-        return dict(stored)
+    about, _, numbers = data.partition(b"\n")
+    found, start = {}, 0
+    for name, kind, shape in json.loads(about):
+        dtype = np.dtype(kind)
+        count = math.prod(shape)
+        found[name] = np.frombuffer(numbers, dtype, count, start).reshape(shape).copy()
+        start += count * dtype.itemsize
+    return found
 
 
 def _plain(value: Any) -> Any:
