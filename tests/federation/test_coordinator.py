@@ -121,7 +121,7 @@ def test_a_rehearsal_equals_the_simulation_bit_for_bit(
     else:
         assert measured["round"] == simulated.history.rounds
         assert measured["epsilon"] == simulated.history["epsilon"][:, 0].tolist()
-        standing, _ = load(folder.path / "checkpoint.npz", agreement.digest)
+        standing, _ = load(folder.path / "checkpoint.bin", agreement.digest)
         assert np.array_equal(standing.mean_model, simulated.mean_models)
         last = simulated.history["residual"][-1] if "residual" in simulated.history else None
     if last is not None:
@@ -423,7 +423,7 @@ def test_a_run_interrupted_in_every_round_equals_the_uninterrupted_one(lived: An
 
 
 def load_round(folder: RunFolder) -> int:
-    path, agreement = folder.path / "checkpoint.npz", folder.agreement()
+    path, agreement = folder.path / "checkpoint.bin", folder.agreement()
     return load(path, agreement.digest)[0].round if path.exists() and agreement is not None else 0
 
 

@@ -114,7 +114,7 @@ def test_rounds_without_an_owner_are_those_of_the_formulas(
     assert [job["state"] for job in jobs] == ["interrupted"] * len(away) + ["finished"]
     expected = by_hand(lived, village, missing, away, **changes)
     assert np.array_equal(Model.load(folder.path).coefficients, expected["model"][0])
-    standing, history = load(folder.path / "checkpoint.npz", folder.agreement().digest)  # type: ignore[union-attr]
+    standing, history = load(folder.path / "checkpoint.bin", folder.agreement().digest)  # type: ignore[union-attr]
     np.testing.assert_allclose(standing.mean_model, np.mean(expected["models"], axis=0), rtol=1e-12)
     if "residual" in history:
         assert history["residual"][:, 0].tolist() == expected["residuals"]

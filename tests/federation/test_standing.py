@@ -57,7 +57,7 @@ def same(one: Standing, other: Standing) -> None:
 def test_what_is_kept_reads_back_bit_for_bit(drafts: Any, tmp_path: Path, algorithm: str) -> None:
     relation = "zero-out" if algorithm == "ps-admm" else "replace"
     plan = drafts(algorithm=algorithm, missing="stale", relation=relation, rounds=2).plan()
-    history, path = History(), tmp_path / "checkpoint.npz"
+    history, path = History(), tmp_path / "checkpoint.bin"
     for standing in played(plan, "stale", {2: {1}}, rounds=2):
         history.add(standing.round, {"epsilon": np.array([0.1 * standing.round])})
         save(path, DIGEST, standing, history)
@@ -71,18 +71,18 @@ def test_what_is_kept_reads_back_bit_for_bit(drafts: Any, tmp_path: Path, algori
     again, _ = load(path, DIGEST)
     same(estimated, again)
     np.testing.assert_array_equal(again.estimates, [0.25, 0.5])
-    assert [found.name for found in tmp_path.iterdir()] == ["checkpoint.npz"]
+    assert [found.name for found in tmp_path.iterdir()] == ["checkpoint.bin"]
 
 
 def test_a_checkpoint_on_other_terms_is_refused(drafts: Any, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.npz"
+    path = tmp_path / "checkpoint.bin"
     save(path, DIGEST, Standing.start(drafts().plan()), History())
     with pytest.raises(InputError, match="is of a run on other terms"):
         load(path, "0" * 64)
 
 
 def test_a_checkpoint_that_is_not_whole_is_refused(drafts: Any, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.npz"
+    path = tmp_path / "checkpoint.bin"
     save(path, DIGEST, played(drafts().plan(), "wait", {})[-1], History())
     whole = path.read_bytes()
     for length in [*range(0, len(whole), 97), len(whole) - 1]:
@@ -106,7 +106,7 @@ def test_a_checkpoint_that_is_not_whole_is_refused(drafts: Any, tmp_path: Path) 
     ],
 )
 def test_a_checkpoint_with_something_else_in_it_is_refused(tmp_path: Path, arrays: dict[str, Any]) -> None:
-    path = tmp_path / "checkpoint.npz"
+    path = tmp_path / "checkpoint.bin"
     given = {name: np.zeros((1, 4)) for name in ("round", "model", "mean_model", "released", "answered")}
     given |= {"round": np.array(0), "server.common": np.zeros((1, 4)), "server.dual": np.zeros((1, 4))}
     np.savez(path, **(given | arrays if arrays else {}), allow_pickle=True)

@@ -80,5 +80,6 @@ def longest_release(plan: Plan, common: FloatArray, others: FloatArray, round: i
     noise = float(level.sigma.max(initial=0.0)) * math.sqrt(plan.setting.dimension)
     step = max(float(plan.eta(round).max(initial=0.0)), 1.0 / max(float(np.min(plan.rho(round))), 1e-300), 1.0)
     heard = float(np.linalg.norm(common, axis=-1).max(initial=0.0))
-    median = float(np.median(np.linalg.norm(others, axis=-1))) if len(others) else 0.0
-    return max(heard, median) + step * (gradient + noise) * max(1, level.steps)
+    norms = np.sort(np.linalg.norm(others, axis=-1))
+    usual = float(norms[norms.size // 2]) if norms.size else 0.0  # one liar among many does not set the measure
+    return max(heard, usual) + step * (gradient + noise) * max(1, level.steps)

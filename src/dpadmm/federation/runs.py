@@ -3,7 +3,7 @@
 spec.toml, history.csv, nodes.csv, model.json, result.json     as a simulation's (`engine.folder`)
 columns.toml      what the owners' columns are
 terms.json        what was agreed on, word for word
-checkpoint.npz    after the last round that was written down
+checkpoint.bin    after the last round that was written down
 status.json       what the run is doing
 events.txt        what happened to it: jobs, absences, nonsense
 """
@@ -135,11 +135,11 @@ class RunFolder:
         beside.replace(self.path / "terms.json")
 
     def standing(self, plan: Plan, digest: str) -> tuple[Standing, History]:
-        path = self.path / "checkpoint.npz"
+        path = self.path / "checkpoint.bin"
         return load(path, digest) if path.exists() else (Standing.start(plan), History())
 
     def keep(self, digest: str, standing: Standing, history: History) -> None:
-        save(self.path / "checkpoint.npz", digest, standing, history)
+        save(self.path / "checkpoint.bin", digest, standing, history)
 
     def finish(
         self, agreement: Agreement, plan: Plan, standing: Standing, history: History, facts: Mapping[str, Any]

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from dpadmm.errors import InputError
 from dpadmm.federation.messages import seal_to_list
 from dpadmm.parties import DROP
 from dpadmm.privacy.chain import Seal
+from dpadmm.privacy.wire import pack, unpack
 from dpadmm.problems.shards import FloatArray, IntArray
 
 
@@ -95,9 +95,9 @@ def save(path: Path, digest: str, standing: Standing, history: History) -> None:
     arrays |= {f"server.{name}": values for name, values in standing.server.to_arrays().items()}
     arrays |= {f"heard.{round}": values for round, values in standing.heard.items()}
     arrays |= {f"history.{name}": values for name, values in history.to_arrays().items()}
-    beside = path.with_suffix(".partial.npz")
+    beside = path.with_suffix(".partial")
     with beside.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        file.write(pack(arrays))
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
@@ -106,8 +106,7 @@ def save(path: Path, digest: str, standing: Standing, history: History) -> None:
 def load(path: Path, digest: str) -> tuple[Standing, History]:
     """What was saved of a run on the same terms."""
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = dict(file)
+        arrays = unpack(path.read_bytes())
         notes = json.loads(str(arrays["notes"]))
         standing = Standing(
             round=int(arrays["round"]),
@@ -119,7 +118,7 @@ def load(path: Path, digest: str) -> tuple[Standing, History]:
             **{name: arrays[name] for name in ("model", "mean_model", "released", "answered")},
         )
         terms, history = notes["digest"], History.from_arrays(_below("history.", arrays))
-    except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile) as error:
+    except (OSError, ValueError, EOFError, KeyError, TypeError) as error:
         raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}).") from None
     if terms != digest:
         raise InputError(f"checkpoint {str(path)!r} is of a run on other terms.")
