@@ -23,11 +23,11 @@ from dpadmm.admission import check_parts, check_policy, check_reach, check_real,
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release, Words
 from dpadmm.admm.perturbations.evaluation import release_error
-from dpadmm.admm.rounds import AgentState, absorb, answer, begin
+from dpadmm.admm.rounds import AgentState, answer, begin
 from dpadmm.agreement import Agreement
 from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.joined import Joined, in_force
-from dpadmm.parties import DROP, WAIT
+from dpadmm.parties import WAIT
 from dpadmm.policy import Policy
 from dpadmm.privacy.book import Book, Step, Stored
 from dpadmm.privacy.calibration import Budget
@@ -169,7 +169,7 @@ class Agent:
         rows = self._members.size if alone else self._groups
         inputs = request.arrays((rows, joined.plan.setting.dimension))
         step = str(request.step)
-        mark = digest(step, *(part.tobytes() for part in inputs))
+        mark = digest(step, inputs[-1].tobytes())  # how it caught up does not matter to an answer that was given
         if request.seen is not None:
             self.ledger.check_seal(request.seen)
         stored = self.ledger.find(request.run, step)
@@ -185,7 +185,7 @@ class Agent:
             release, state, round = self._evaluate(joined, inputs[0]), joined.state, joined.round
         else:
             round = int(request.step)
-            release, state = self._round(joined, round, inputs)
+            release, state = self._round(joined, request, inputs)
         kept = {**state.to_arrays(), "round": np.array(round)}
         made = Step(request.run, step, mark, release.events, release.value, kept, joined.position)
         stored = self.ledger.commit(made, budget)
@@ -242,23 +242,27 @@ class Agent:
             self._check_policy(policy, joined.agreement)
         return policy.budget
 
-    def _round(self, joined: Joined, round: int, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
-        following = joined.round + 1
+    def _round(self, joined: Joined, request: Request, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
+        round, following = int(request.step), joined.round + 1
         if round < following:
             raise Refused(f"round {round} is closed; {following} is next.")
-        missing = WAIT if joined.agreement is None else joined.agreement.missing
-        if round > following and missing == WAIT:
+        if round > following and joined.missing == WAIT:
             raise Refused(f"round {following} is next, not {round}: the terms do not allow missing rounds.")
-        if round - following != len(inputs) - 1:
+        stood = None if request.counted is None else self._stood(joined, request.run, request.counted)
+        if round - following != len(inputs) - (1 if stood is None else 2):
             raise Refused(f"round {following} is next: round {round} needs the inputs of all rounds in between.")
-        state = joined.state
-        for earlier, common in zip(range(joined.round, round), inputs, strict=True):
-            if missing == DROP and earlier > joined.round:
-                continue  # that mean was made without it, and moves nothing of its own
-            state = absorb(joined.plan, state, self._to_rows(common), earlier, missed=earlier + 1 < round)
+        rows = [self._to_rows(common) for common in inputs]
+        state = joined.taken_in(round, rows, stood)
         if not self.randomness.simulated:
-            check_reach(joined.plan, state, self._to_rows(inputs[-1]), round)
-        return answer(joined.plan, state, self.shards, self._to_rows(inputs[-1]), round, self._words(round))
+            check_reach(joined.plan, state, rows[-1], round)
+        return answer(joined.plan, state, self.shards, rows[-1], round, self._words(round))
+
+    def _stood(self, joined: Joined, run: str, counted: int) -> tuple[int, FloatArray]:
+        """The release that stood for this agent, where others have not counted its last one."""
+        kept = self.ledger.find(run, str(counted)) if counted else None
+        if joined.missing == WAIT or counted >= joined.round or (counted and kept is None):
+            raise Refused(f"round {counted} cannot be the last that was counted.")
+        return counted, begin(joined.plan).released if kept is None else kept.value
 
     def _evaluate(self, joined: Joined, model: FloatArray) -> Release:
         plan = joined.plan

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.rounds import AgentState
+from dpadmm.admm.rounds import AgentState, absorb, unmoved
 from dpadmm.agreement import Agreement
+from dpadmm.parties import DROP, WAIT
 from dpadmm.policy import Policy
 from dpadmm.privacy.book import Book
+from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(eq=False)
@@ -29,6 +32,30 @@ class Joined:
         arrays = ledger.state(run)
         if arrays is not None:
             self.state, self.round = AgentState.from_arrays(arrays), int(arrays["round"])
+
+    @property
+    def missing(self) -> str:
+        """What becomes of a round that this agent does not answer."""
+        return WAIT if self.agreement is None else self.agreement.missing
+
+    def taken_in(self, round: int, inputs: Sequence[FloatArray], stood: tuple[int, FloatArray] | None) -> AgentState:
+        """The state with all that was broadcast since its last answer; inputs have one row per agent.
+
+        `stood` is a round and the release of it that has stood for this agent since then, where its last answer was
+        not counted. What that answer was asked with is then the first of the inputs.
+        """
+        plan, state, last = self.plan, self.state, self.round
+        if stood is not None:
+            lost, *inputs = inputs
+            last, released = stood
+            state = replace(unmoved(plan, state, lost, self.round), released=released)
+            if plan.algorithm.consensus.server_first:
+                state = absorb(plan, state, lost, self.round - 1, missed=True)
+        for earlier, common in zip(range(self.round, round), inputs, strict=True):
+            if self.missing == DROP and earlier > last:
+                continue  # that mean was made without it, and moves nothing of its own
+            state = absorb(plan, state, common, earlier, missed=earlier + 1 < round)
+        return replace(state, released=self.state.released)
 
 
 def in_force(policy: Policy, today: Policy | None) -> Policy:

@@ -22,7 +22,9 @@ class Request:
 
     `inputs` is what was heard last: one row per run of the batch, or on a graph, where everybody hears something else,
     one row per agent; one row for a real owner. `missed` holds the inputs of rounds that were not answered, where the
-    terms allow that. `seen` is the seal of the agent's last release, if the asker has one.
+    terms allow that. `seen` is the seal of the agent's last release, if the asker has one. `counted` is the round of
+    the last release that the asker has used, where that is not the agent's last one: an answer was lost, or came too
+    late. `missed` then begins with what that answer was asked with.
     """
 
     run: str
@@ -31,6 +33,7 @@ class Request:
     inputs: FloatArray
     missed: Mapping[int, FloatArray] = field(default_factory=dict)
     seen: Seal | None = None
+    counted: int | None = None
 
     def check(self) -> None:
         """Raises `Refused` where a field is not of its kind; whether it fits the run is the agent's question."""
@@ -38,6 +41,8 @@ class Request:
             raise Refused("that is not a request.")
         if not (self.seen is None or isinstance(self.seen, Seal)):
             raise Refused("what the request shows as a seal is none.")
+        if not (self.counted is None or (type(self.counted) is int and self.counted >= 0)):
+            raise Refused("the round that was counted must be a number.")
         if not isinstance(self.missed, Mapping):
             raise Refused("what was missed must be inputs by round.")
         if not (type(self.step) is int or (type(self.step) is str and self.step == EVALUATION)):

@@ -167,7 +167,6 @@ def test_a_run_in_which_nobody_misses_a_round_is_the_one_that_waits(lived: Any, 
     assert np.array_equal(Model.load(folder.path).coefficients, lived.simulated().models[0])
 
 
-@pytest.mark.xfail(reason="the coordinator asks it for rounds that it has closed, and bars it for the rest of the run")
 @pytest.mark.parametrize("missing", ["stale", "drop"])
 def test_an_owner_whose_answer_came_too_late_can_come_back(lived: Any, missing: str) -> None:
     """Its ledger has that round and the coordinator does not: the answer was released, and paid for, and lost."""

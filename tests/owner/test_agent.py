@@ -380,8 +380,10 @@ def test_missed_rounds_are_taken_in_by_their_inputs_and_closed(parties: ModuleTy
                 asked.answer(parties.request(terms, round))
         again = asked.answer(parties.request(terms, 4, missed=missed))
         assert again.value.tobytes() == value.tobytes()
+        # It was answered, however it caught up; but for what it was asked with, and nothing else.
+        assert asked.answer(parties.request(terms, 4)).value.tobytes() == value.tobytes()
         with refused(asked, "answered for other inputs"):
-            asked.answer(parties.request(terms, 4))
+            asked.answer(parties.request(terms, 4, inputs=parties.inputs(5)))
     restarted.answer(parties.request(terms, 5))
     agent.answer(parties.request(terms, 6))  # and the first process finds where the second has got to
     assert sum(agent.ledger.spent().values()) == 4
@@ -487,6 +489,54 @@ def test_duals_sum_to_zero_whoever_is_dropped_and_the_run_ends_where_all_records
     slope = problem.loss.gradient(together, server.common, weights) + 0.1 * problem.penalty.gradient(server.common)
     assert np.linalg.norm(slope) < 1e-5
     assert np.linalg.norm(server.common) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "missing"),
+    [("dp-admm", "stale"), ("dp-admm", "drop"), ("pvp", "stale"), ("obj-g", "stale"), ("ps-admm-full", "stale")],
+)
+@pytest.mark.parametrize("counted", [2, 0], ids=["one lost", "all lost"])
+def test_an_answer_that_was_not_counted_moves_no_dual(
+    parties: ModuleType, path: Path, algorithm: str, missing: str, counted: int
+) -> None:
+    """Three answers, of which others used those up to `counted`; then it is asked for round 6."""
+    terms = parties.agreement(algorithm, missing=missing, rho=0.3, rounds=8)
+    agent = parties.agent(path, None, parties.Repeatable())
+    values = [np.zeros((1, 3)), *play(parties, agent, terms, range(1, 4))]
+    last = agent.state("run")
+    missed = {round: parties.inputs(round) for round in (3, 4, 5)}
+    for wrong in (3, 4, 7):
+        with refused(agent, "cannot be the last that was counted"):
+            agent.answer(parties.request(terms, 6, missed=missed, counted=wrong))
+    with refused(agent, "needs the inputs of all rounds in between"):
+        agent.answer(parties.request(terms, 6, missed={4: GOOD, 5: GOOD}, counted=counted))
+    agent.answer(parties.request(terms, 6, missed=missed, counted=counted))
+    stood, consensus = values[counted], terms.plan().algorithm.consensus
+    if consensus.server_first:  # a dual moves by the broadcast that is answered; round 3 counts as not answered
+        dual = last.dual + 0.3 * (values[3] - parties.inputs(3))
+        for round in (3, 4, 5):
+            dual = dual - 0.3 * (stood - parties.inputs(round))
+        dual = dual - 0.3 * (agent.state("run").released - parties.inputs(6))
+    else:
+        dual = last.dual
+        for round in (4, 5, 6) if missing == "stale" else ():
+            dual = dual - 0.3 * (stood - parties.inputs(round))
+    np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-12, atol=1e-14)
+    assert sum(agent.ledger.spent().values()) == 4
+    restarted = parties.agent(path, None, parties.Repeatable())
+    restarted.join("run", terms)
+    assert restarted.reached("run") == 6
+
+
+def test_terms_that_wait_know_no_answer_that_was_not_counted(parties: ModuleType, path: Path) -> None:
+    terms = parties.agreement()
+    agent = parties.agent(path)
+    play(parties, agent, terms, range(1, 3))
+    with refused(agent, "cannot be the last that was counted"):
+        agent.answer(parties.request(terms, 3, missed={2: parties.inputs(2)}, counted=1))
+    for odd in (-1, "1", 1.0, True, b"1"):
+        with refused(agent, "must be a number"):
+            agent.answer(parties.request(terms, 3, counted=odd))
 
 
 # -- local updates, the server first -----------------------------------------------------------------------------------

@@ -69,6 +69,15 @@ def absorb(plan: Plan, state: AgentState, common: FloatArray, round: int, missed
     return replace(state, dual=consensus.dual(plan.setting, plan.dual_rho(moving), state.dual, state.released, common))
 
 
+def unmoved(plan: Plan, state: AgentState, common: FloatArray, round: int) -> AgentState:
+    """The state without what its answer of round `round` to `common` did to its dual: others did not count it."""
+    consensus = plan.algorithm.consensus
+    if not consensus.server_first or not plan.algorithm.phases[plan.algorithm.phase(round)].moves_dual:
+        return state
+    back = consensus.dual(plan.local, -plan.dual_rho(round), state.dual, state.released, common)
+    return replace(state, dual=back)
+
+
 def subproblem(plan: Plan, state: AgentState, shards: Shards, common: FloatArray, round: int) -> Subproblem:
     """What is to be solved in a round; all of it but the records is public."""
     setting = plan.local

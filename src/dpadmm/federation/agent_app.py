@@ -40,8 +40,8 @@ class AgentApp:
         return self._turn("join", run, terms, seen)
 
     @collab.publish
-    def answer(self, run: str, digest: str, step: Any, inputs: bytes, missed: Any) -> Reply:
-        return self._turn("answer", run, digest, step, inputs, missed)
+    def answer(self, run: str, digest: str, step: Any, inputs: bytes, missed: Any, counted: Any) -> Reply:
+        return self._turn("answer", run, digest, step, inputs, missed, counted)
 
     @collab.publish
     def finish(self, run: str) -> Reply:

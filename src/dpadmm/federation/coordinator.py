@@ -8,7 +8,6 @@ or goes on with its last release (`stale`) or without it (`drop`), as the terms 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -69,11 +68,12 @@ class Coordinator:
         plan = agreement.plan()
         standing, history = self.folder.standing(plan, agreement.digest)
         gauge = Gauge(agreement, plan, self.folder.schema, self._terms.public_test)
-        began, reached = time.monotonic(), self._owners.join(agreement, standing)
+        began = time.monotonic()
+        self._owners.join(agreement, standing)
         if agreement.run.topology is None:
             standing = self._rounds(agreement, plan, standing, history, gauge)
         else:
-            standing = self._walk(agreement, plan, reached, history, gauge)
+            standing = self._walk(agreement, plan, history, gauge)
         if plan.evaluation is not None and standing.estimates is None:
             standing = self._evaluate(agreement, standing)
             self.folder.keep(agreement.digest, standing, history)
@@ -118,9 +118,11 @@ class Coordinator:
         calls = {}
         for agent, name in enumerate(agreement.owners):
             if self._owners.there(name):
-                missed = {str(k): to_bytes(row) for k, row in standing.missed_by(agent).items()}
+                # Where nobody may be missing, an owner that is ahead repeats what it has answered.
+                reached = 0 if agreement.missing == WAIT else self._owners.reached.pop(name, 0)
+                missed = {str(k): to_bytes(row) for k, row in standing.missed_by(agent, reached).items()}
                 given = {"run": self.name, "digest": agreement.digest, "step": round, "inputs": inputs}
-                calls[name] = {**given, "missed": missed}
+                calls[name] = {**given, "missed": missed, "counted": standing.counted(agent, reached)}
         replies = self._owners.ask("answer", calls)
         longest = longest_release(plan, standing.server.common, standing.released, round)
         found: dict[int, tuple[FloatArray, Any]] = {}
@@ -143,13 +145,12 @@ class Coordinator:
 
     # -- without one -----------------------------------------------------------------------------------------------
 
-    def _walk(
-        self, agreement: Agreement, plan: Plan, reached: Mapping[str, int], history: History, gauge: Gauge
-    ) -> Standing:
+    def _walk(self, agreement: Agreement, plan: Plan, history: History, gauge: Gauge) -> Standing:
         """The nodes walk all rounds by themselves, from the lowest that all of them have; what they end with."""
+        reached = self._owners.reached
         if len(reached) < len(agreement.owners):
             raise Interrupted("on a graph all owners must be there")
-        start, rounds = min(reached.values()), plan.setting.rounds
+        start, rounds = min(reached.values(), default=0), plan.setting.rounds
         self.folder.tell("running", round=start, rounds=rounds)
         given = {"run": self.name, "digest": agreement.digest, "start": start, "patience": self._terms.patience}
         names = agreement.owners
@@ -196,8 +197,8 @@ class Coordinator:
         for agent, name in enumerate(agreement.owners):
             if self._owners.there(name):
                 model = standing.released[agent : agent + 1] if alone else standing.model
-                given = {"run": self.name, "digest": agreement.digest, "step": EVALUATION, "missed": {}}
-                calls[name] = {**given, "inputs": to_bytes(model)}
+                given = {"run": self.name, "digest": agreement.digest, "step": EVALUATION, "counted": None}
+                calls[name] = {**given, "missed": dict[str, bytes](), "inputs": to_bytes(model)}
         found = self._owners.ask("answer", calls)
         estimates = np.full(len(agreement.owners), np.nan)
         for name, reply in found.items():

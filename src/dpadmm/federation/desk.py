@@ -83,9 +83,11 @@ class Desk:
         """Agrees to a run, or says that it waits for the owner's word; after a restart, where it stands."""
         return self._safely(caller, "join", lambda: self._join(run, terms, seen))
 
-    def answer(self, caller: str, run: str, digest: str, step: Any, inputs: Any, missed: Any) -> Reply:
+    def answer(
+        self, caller: str, run: str, digest: str, step: Any, inputs: Any, missed: Any, counted: Any = None
+    ) -> Reply:
         """One release."""
-        return self._safely(caller, "answer", lambda: self._answer(run, digest, step, inputs, missed))
+        return self._safely(caller, "answer", lambda: self._answer(run, digest, step, inputs, missed, counted))
 
     def finish(self, caller: str, run: str) -> Reply:
         return self._safely(caller, "finish", lambda: self._finish(run))
@@ -169,13 +171,13 @@ class Desk:
             rehearsal=given.rehearsal,
         )
 
-    def _answer(self, run: str, digest: str, step: Any, inputs: Any, missed: Any) -> Reply:
+    def _answer(self, run: str, digest: str, step: Any, inputs: Any, missed: Any, counted: Any) -> Reply:
         agent, _ = self._joined(run)
         if not isinstance(missed, Mapping):
             raise Refused("what was missed must be inputs by round.")
         rows = {int(k) if type(k) is str and k.isdecimal() else k: to_row(v) for k, v in missed.items()}
         self._bind(agent)
-        release = agent.answer(Request(run, digest, step, to_row(inputs), rows))
+        release = agent.answer(Request(run, digest, step, to_row(inputs), rows, counted=counted))
         return {"value": to_bytes(release.value), "seal": seal_to_list(release.seal)}
 
     def _walk(self, run: str, digest: str, start: Any, tell: Tell, patience: Any, turn: Turns) -> Reply:

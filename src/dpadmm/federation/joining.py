@@ -44,6 +44,7 @@ class Assembly:
         self._terms = self._experiment.federation
         self.lost: set[str] = set()  # who did not answer in this job: FLARE does not bring it back into one
         self.barred: set[str] = set()  # who answered what cannot be used
+        self.reached: dict[str, int] = {}  # how far each was when it joined
         self.rehearsal = False  # whether somebody's noise is seeded
 
     def there(self, name: str) -> bool:
@@ -96,26 +97,24 @@ class Assembly:
             run, counts, width, classes, self._terms.missing, self._terms.records_per_person, owners, schema
         )
 
-    def join(self, agreement: Agreement, standing: Standing) -> dict[str, int]:
-        """All agree to the run, or take it up again: how far each of them is."""
+    def join(self, agreement: Agreement, standing: Standing) -> None:
+        """All agree to the run, or take it up again."""
         terms = agreement.dumps()
         seen = dict(zip(agreement.owners, standing.seals, strict=True))
         waiting = [name for name in agreement.owners if name in self._line.present]
-        reached: dict[str, int] = {}
         while waiting:
             calls = {name: {"run": self._run, "terms": terms, "seen": seal_to_list(seen[name])} for name in waiting}
             found = self.ask("join", calls)
             _refuse_any(found)
             for name, reply in found.items():
                 if reply.get("joined") == agreement.digest and type(reply.get("reached")) is int:
-                    reached[name] = reply["reached"]
+                    self.reached[name] = reply["reached"]
                 elif reply.get("waiting") != agreement.digest:
                     raise ClusterError(f"{name} did not say whether it takes part.")
-            waiting = [name for name in calls if name in found and name not in reached]
+            waiting = [name for name in calls if name in found and name not in self.reached]
             if waiting:
                 self._folder.tell("waiting", f"for the word of {', '.join(waiting)}", waiting=waiting)
                 time.sleep(POLL)
-        return reached
 
 
 def _refuse_any(replies: Replies) -> None:

@@ -50,9 +50,18 @@ class Standing:
         seals: tuple[Seal | None, ...] = (None,) * plan.setting.agents
         return cls(0, server, model, np.zeros_like(model), first, answered, {0: server.common}, seals)
 
-    def missed_by(self, agent: int) -> dict[int, FloatArray]:
-        """What an owner would have been asked with in the rounds that it was not there for."""
-        return {round: self.heard[round - 1] for round in range(int(self.answered[agent]) + 1, self.round + 1)}
+    def missed_by(self, agent: int, reached: int = 0) -> dict[int, FloatArray]:
+        """What an owner would have been asked with in the rounds that it was not there for; it is at round `reached`.
+
+        If the release of that round never came here, what it was asked with is told again.
+        """
+        first = int(self.answered[agent]) + 1 if self.counted(agent, reached) is None else reached
+        return {round: self.heard[round - 1] for round in range(first, self.round + 1)}
+
+    def counted(self, agent: int, reached: int) -> int | None:
+        """The round of an owner's last release that was used, if it has made another one since that never came."""
+        last = int(self.answered[agent])
+        return last if last < reached <= self.round else None
 
     def following(self, plan: Plan, missing: str, found: Mapping[int, tuple[FloatArray, Seal | None]]) -> Standing:
         """After one more round, from the releases of those who answered."""
