@@ -248,7 +248,7 @@ class Agent:
             raise Refused(f"round {round} is closed; {following} is next.")
         if round > following and joined.missing == WAIT:
             raise Refused(f"round {following} is next, not {round}: the terms do not allow missing rounds.")
-        stood = None if request.counted is None else self._stood(joined, request.run, request.counted)
+        stood = None if request.counted is None else joined.stood(self.ledger, request.run, request.counted)
         if round - following != len(inputs) - (1 if stood is None else 2):
             raise Refused(f"round {following} is next: round {round} needs the inputs of all rounds in between.")
         rows = [self._to_rows(common) for common in inputs]
@@ -256,13 +256,6 @@ class Agent:
         if not self.randomness.simulated:
             check_reach(joined.plan, state, rows[-1], round)
         return answer(joined.plan, state, self.shards, rows[-1], round, self._words(round))
-
-    def _stood(self, joined: Joined, run: str, counted: int) -> tuple[int, FloatArray]:
-        """The release that stood for this agent, where others have not counted its last one."""
-        kept = self.ledger.find(run, str(counted)) if counted else None
-        if joined.missing == WAIT or counted >= joined.round or (counted and kept is None):
-            raise Refused(f"round {counted} cannot be the last that was counted.")
-        return counted, begin(joined.plan).released if kept is None else kept.value
 
     def _evaluate(self, joined: Joined, model: FloatArray) -> Release:
         plan = joined.plan

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.rounds import AgentState, absorb, unmoved
+from dpadmm.admm.rounds import AgentState, absorb, begin, unmoved
 from dpadmm.agreement import Agreement
+from dpadmm.errors import Refused
 from dpadmm.parties import DROP, WAIT
 from dpadmm.policy import Policy
 from dpadmm.privacy.book import Book
@@ -37,6 +38,13 @@ class Joined:
     def missing(self) -> str:
         """What becomes of a round that this agent does not answer."""
         return WAIT if self.agreement is None else self.agreement.missing
+
+    def stood(self, ledger: Book, run: str, counted: int) -> tuple[int, FloatArray]:
+        """The release that stood for this agent, where others have not counted its last one."""
+        kept = ledger.find(run, str(counted)) if counted else None
+        if self.missing == WAIT or counted >= self.round or (counted and kept is None):
+            raise Refused(f"round {counted} cannot be the last that was counted.")
+        return counted, begin(self.plan).released if kept is None else kept.value
 
     def taken_in(self, round: int, inputs: Sequence[FloatArray], stood: tuple[int, FloatArray] | None) -> AgentState:
         """The state with all that was broadcast since its last answer; inputs have one row per agent.

@@ -21,7 +21,8 @@ from pyarrow import csv, ipc, parquet
 from dpadmm.datasets import read_table
 from dpadmm.errors import InputError
 from dpadmm.federation import sources
-from dpadmm.federation.sources import PASSWORD, Source, digest
+from dpadmm.federation.fingerprint import digest
+from dpadmm.federation.sources import PASSWORD, Source
 
 MARKER = "zanzibar"  # planted where nothing may leak from
 SELECT = "SELECT * FROM records"
@@ -627,3 +628,19 @@ def test_where_no_server_can_be_had_the_reason_is_given(postgres_server, monkeyp
     monkeypatch.setattr(module.os, "geteuid", lambda: 1000)
     with pytest.raises(module.Unavailable, match="only root on Debian can install one"), module.postgres("secret"):
         pass
+
+
+def test_a_source_is_the_same_for_a_process_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "records.csv").write_text("age\n1\n")
+    with sqlite3.connect(tmp_path / "records.db") as connection:
+        connection.execute("CREATE TABLE people (age INTEGER)")
+        connection.execute("INSERT INTO people VALUES (1)")
+    connection.close()
+    monkeypatch.chdir(tmp_path)
+    far = Source("postgresql+psycopg://reader@db.example.org/clinic", "SELECT 1")
+    here = [Source.parse("records.csv"), Source.parse("sqlite:///records.db", "SELECT age FROM people")]
+    tables = [source.table() for source in here]
+    absolute = [source.absolute() for source in here]
+    monkeypatch.chdir("/")
+    assert [source.table() for source in absolute] == tables
+    assert far.absolute() == far

@@ -16,9 +16,10 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.agent import Agent
 from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError, Refused
+from dpadmm.federation.fingerprint import digest
 from dpadmm.federation.messages import LARGEST_TEXT, VERSION, seal_from_list, seal_to_list, to_bytes, to_row
 from dpadmm.federation.site import Settings, Site
-from dpadmm.federation.sources import Source, digest
+from dpadmm.federation.sources import Source
 from dpadmm.federation.telling import told
 from dpadmm.federation.walking import Inbox, Node, Tell, Turns
 from dpadmm.policy import Policy
