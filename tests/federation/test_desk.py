@@ -433,13 +433,20 @@ NONSENSE: list[tuple[dict[str, Any], str]] = [
     ({"missed": {None: ZEROS}}, "right before"),
     ({"missed": {"1": ZEROS[:8]}}, "shape"),
     ({"missed": {"9" * 5000: ZEROS}}, "agent failed"),
+    ({"counted": 0}, "cannot be the last that was counted"),
+    ({"counted": 1}, "cannot be the last that was counted"),
+    ({"counted": -1}, "must be a number"),
+    ({"counted": "1"}, "must be a number"),
+    ({"counted": True}, "must be a number"),
+    ({"counted": 1.0}, "must be a number"),
+    ({"counted": [1]}, "must be a number"),
 ]
 
 
 def test_requests_that_make_no_sense_are_refused(lived: Any) -> None:
     asked, digest = joined(lived)
     asked.answer("server", "study", digest, 1, ZEROS, {})
-    good = {"run": "study", "digest": digest, "step": 2, "inputs": ZEROS, "missed": {}}
+    good = {"run": "study", "digest": digest, "step": 2, "inputs": ZEROS, "missed": {}, "counted": None}
     for change, said in NONSENSE:
         with untouched(lived):
             assert said in reason(asked.answer("server", **{**good, **change})), change
@@ -471,6 +478,18 @@ def test_rounds_may_be_missed_where_the_terms_say_so(lived: Any) -> None:
         assert asked.answer("server", "study", digest, 4, ZEROS, {2: ZEROS, "3": ZEROS}) == reply
         assert "closed" in reason(asked.answer("server", "study", digest, 3, ZEROS, {"2": ZEROS}))
     assert lived.steps("ahorn") == ["1", "4"]
+    given = ("server", "study", digest, 6, ZEROS)
+    for counted in (2, 4, 5, 6, 10**30):  # nothing was released there, or that is the last release itself
+        with untouched(lived):
+            missed = {"4": ZEROS, "5": ZEROS}
+            assert f"round {counted} cannot be the last that was counted" in reason(
+                asked.answer(*given, missed, counted)
+            )
+    for missed in ({"5": ZEROS}, {"3": ZEROS, "4": ZEROS, "5": ZEROS}):
+        with untouched(lived):
+            assert "needs the inputs of all rounds in between" in reason(asked.answer(*given, missed, 1))
+    assert "value" in asked.answer(*given, {"4": ZEROS, "5": ZEROS}, 1)
+    assert lived.steps("ahorn") == ["1", "4", "6"]
 
 
 def test_an_old_backup_of_the_ledger_locks_itself_when_it_is_shown_a_later_seal(lived: Any) -> None:
@@ -534,11 +553,20 @@ def test_no_exception_and_no_release_comes_of_odd_arguments(hub: tuple[Any, Desk
     method = data.draw(some.sampled_from(["introduce", "join", "answer", "finish", "walk", "walked", "hear"]))
     run = data.draw(some.sampled_from(["study", "ring"]))
     known: dict[str, Any] = {"run": run, "digest": terms[run].digest, "terms": terms[run].dumps(), "step": 2}
-    known |= {"inputs": ZEROS, "missed": {}, "seen": None, "start": 1, "patience": 0.01, "round": 1, "value": ZEROS}
+    known |= {
+        "inputs": ZEROS,
+        "missed": {},
+        "counted": None,
+        "seen": None,
+        "start": 1,
+        "patience": 0.01,
+        "round": 1,
+        "value": ZEROS,
+    }
     names = {
         "introduce": [],
         "join": ["run", "terms", "seen"],
-        "answer": ["run", "digest", "step", "inputs", "missed"],
+        "answer": ["run", "digest", "step", "inputs", "missed", "counted"],
         "finish": ["run"],
         "walk": ["run", "digest", "start", "patience"],
         "walked": ["run"],

@@ -34,7 +34,8 @@ honest = target.Coordinator._round
 
 def evil(self, agreement, plan, standing):
     found = honest(self, agreement, plan, standing)
-    good = {"run": self.name, "digest": agreement.digest, "inputs": to_bytes(standing.server.common), "missed": {}}
+    good = {"run": self.name, "digest": agreement.digest, "inputs": to_bytes(standing.server.common)}
+    good |= {"missed": {}, "counted": None}
     asked = {
         "other digest": {**good, "digest": "0" * 64, "step": standing.round + 1},
         "one more round": {**good, "step": plan.setting.rounds + 1},

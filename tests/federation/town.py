@@ -84,9 +84,9 @@ class Town:
         process.wait()
 
     def prepare(self, name: str = "study", text: str = SPEC, **changes: Any) -> RunFolder:
-        return prepare(self.federation, self.village.experiment(text, **changes), name)
+        return prepare(self.federation, self.village.experiment(text, **{"patience": 30.0, **changes}), name)
 
-    def run(self, folder: RunFolder, limit: float = 60.0, watch: Any = lambda status: None) -> dict[str, Any]:
+    def run(self, folder: RunFolder, limit: float = 180.0, watch: Any = lambda status: None) -> dict[str, Any]:
         return submit(self.federation, folder, watch, limit)
 
 

@@ -389,6 +389,16 @@ def test_missed_rounds_are_taken_in_by_their_inputs_and_closed(parties: ModuleTy
     assert sum(agent.ledger.spent().values()) == 4
 
 
+def test_how_far_a_run_is_includes_what_another_process_has_answered(parties: ModuleType, path: Path) -> None:
+    terms = parties.agreement()
+    first, second = (parties.agent(path) for _ in range(2))
+    for agent in (first, second):
+        agent.join("run", terms)
+    for round in (1, 2):
+        second.answer(parties.request(terms, round))
+        assert first.reached("run") == second.reached("run") == round
+
+
 def test_a_round_closed_by_another_process_stays_closed(parties: ModuleType, path: Path) -> None:
     terms = parties.agreement(missing="stale")
     agents = [parties.agent(path) for _ in range(2)]

@@ -100,10 +100,11 @@ class _Progress:
 
     def __init__(self, limit: float) -> None:
         self._limit, self._since = limit, time.monotonic()
-        self._mark: Any = None
+        self._mark: tuple[int, Any] = (0, None)
 
     def see(self, status: dict[str, Any]) -> None:
-        mark = (status.get("state"), status.get("round"), tuple(status.get("waiting") or ()))
+        """A further round is progress, and so is an owner's word; jobs that begin and end are not."""
+        mark = (max(status.get("round") or 0, self._mark[0]), status.get("waiting") or self._mark[1])
         if mark != self._mark:
             self._mark, self._since = mark, time.monotonic()
 
