@@ -32,6 +32,7 @@ Watch = Callable[[dict[str, Any]], None]
 
 _LOOK = 0.25  # seconds between looks at a run's status
 _ENDED = "FINISHED"
+_START = 60.0  # seconds that a job may take to begin, beside what owners are waited for
 
 
 def prepare(federation: Federation, experiment: Experiment, name: str, schema: Schema | None = None) -> RunFolder:
@@ -134,13 +135,18 @@ def _follow(session: Any, job: str, folder: RunFolder, progress: _Progress, watc
     """Watches a job until it is over; asks it to pause when a party that fell silent is back."""
     absences: dict[str, float] = {}
     known: dict[str, Any] | None = None
-    looked = 0.0
+    looked, moved = 0.0, time.monotonic()
+    stall = 3 * folder.experiment.federation.patience + _START
     while True:
         status = folder.status()
         if status != known:
-            known = status
+            known, moved = status, time.monotonic()
             watch(status)
             progress.see(status)
+        if time.monotonic() - moved > stall:
+            # A server that was lost and is back may say for ever that a job is running which nobody runs.
+            _call(lambda: session.abort_job(job))
+            return {**status, "state": "interrupted", "message": "the job does not move"}
         if status["state"] in (*OVER, "interrupted"):
             _until_ended(session, job)
             return status
