@@ -54,7 +54,7 @@ class AgentApp:
 
         def tell(names: list[str], round: int, value: bytes) -> None:
             set_call_context(context)
-            found = collab.get_clients(names)(timeout=patience).hear(run, round, value)
+            found = collab.get_clients(names)(timeout=patience, secure=True).hear(run, round, value)
             failed = [*found.failures, *(name for name, reply in found if "heard" not in reply)]
             if failed:
                 raise OSError(", ".join(failed))
