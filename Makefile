@@ -44,6 +44,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/out_of_core.py
 	$(BIN)/python benchmarks/graphs.py
 	$(BIN)/python benchmarks/functional.py
+	$(BIN)/python benchmarks/federation.py
 	$(BIN)/python benchmarks/auto_rule.py
 	$(BIN)/python benchmarks/auto.py --only adult,speed
 	$(PIP) cvxpy

@@ -29,7 +29,7 @@ from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.shards import FloatArray
 from dpadmm.request import EVALUATION
 
-GLANCE = 0.25  # seconds between looks at nodes that walk
+GLANCE = 0.25  # seconds between words on how far a run is, and between looks at nodes that walk
 LARGEST_ESTIMATE = 1e9  # of an error, with its noise
 
 
@@ -41,6 +41,7 @@ class Coordinator:
         self._experiment = folder.experiment
         self._terms = self._experiment.federation
         self._owners = Assembly(name, folder, line)
+        self._told = 0.0  # when the status was last written
 
     def run(self) -> None:
         """To the end, or as far as this job gets; the folder says which."""
@@ -107,7 +108,10 @@ class Coordinator:
         last = standing.round == gauge.rounds
         if last or standing.round % self._experiment.simulation.measure_every == 0:
             history.add(standing.round, gauge.measure(standing))
-        self.folder.keep(agreement.digest, standing, history)
+        self.folder.keep(agreement.digest, standing, history, durable=last or agreement.missing != WAIT)
+        if not last and time.monotonic() - self._told < GLANCE:
+            return
+        self._told = time.monotonic()
         absent = [agreement.owners[agent] for agent in standing.missed.get(standing.round, ())]
         silent = [name for name in absent if name not in self._owners.barred]
         self.folder.tell("running", round=standing.round, rounds=gauge.rounds, missing=absent, silent=silent)

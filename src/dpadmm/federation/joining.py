@@ -66,7 +66,7 @@ class Assembly:
         found = self.ask("introduce", calls)
         _refuse_any(found)
         mine = self._folder.schema
-        self.rehearsal = any(reply.get("rehearsal") is True for reply in found.values())
+        self.rehearsal = self._folder.rehearsed(any(reply.get("rehearsal") is True for reply in found.values()))
         for name, reply in found.items():
             if reply.get("version") != VERSION:
                 raise Refused(f"{name} has another version of dpadmm; use the same everywhere.")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ class RunFolder:
     def note(self, message: str) -> None:
         """What happened to the run, for good."""
         with (self.path / "events.txt").open("a") as file:
-            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}\n")
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {' '.join(message.split())}\n")  # others' words, too
 
     def status(self) -> dict[str, Any]:
         try:
@@ -122,6 +122,13 @@ class RunFolder:
         else:
             (self.path / "pause").unlink(missing_ok=True)
 
+    def rehearsed(self, seeded: bool) -> bool:
+        """Whether somebody's noise is seeded, in this job or in one before it."""
+        mark = self.path / "rehearsal"
+        if seeded:
+            mark.touch()
+        return mark.exists()
+
     # -- what it has come to ---------------------------------------------------------------------------------------
 
     def agreement(self) -> Agreement | None:
@@ -138,8 +145,8 @@ class RunFolder:
         path = self.path / "checkpoint.bin"
         return load(path, digest) if path.exists() else (Standing.start(plan), History())
 
-    def keep(self, digest: str, standing: Standing, history: History) -> None:
-        save(self.path / "checkpoint.bin", digest, standing, history)
+    def keep(self, digest: str, standing: Standing, history: History, durable: bool = True) -> None:
+        save(self.path / "checkpoint.bin", digest, standing, history, durable)
 
     def finish(
         self, agreement: Agreement, plan: Plan, standing: Standing, history: History, facts: Mapping[str, Any]
@@ -167,7 +174,9 @@ def result_of(
     }
     estimates = standing.estimates
     return Result(
-        experiment=Experiment(run, experiment.data, experiment.simulation, experiment.federation),
+        experiment=Experiment(
+            run, replace(experiment.data, source=Announced.name), experiment.simulation, experiment.federation
+        ),
         dataset=Announced(folder.schema),
         plan=plan,
         history=history,
