@@ -3,9 +3,9 @@
     python benchmarks/federation.py --json
 
 Adult over three owners with processes of their own on loopback, mutual TLS, d = 104, DP-ADMM with real noise and
-ledgers on disk. Before every round all owners are called once with a method that does nothing but return a vector of that size;
-`ratio` is the median round over the median bare call, `agent` the median time inside an owner's answer. All owners
-share this machine's cores and its disk, which they would not elsewhere; with fewer records less of a round is
+ledgers on disk. Before every round all owners are called once with a method that does nothing but return a vector of
+that size; `ratio` is the median round over the median bare call, `agent` the median time inside an owner's answer. All
+owners share this machine's cores and its disk, which they would not elsewhere; with fewer records less of a round is
 computation.
 """
 
