@@ -482,10 +482,10 @@ def test_a_coordinator_that_is_killed_before_it_wrote_a_round_down_asks_for_it_a
     """The owners are then ahead of the checkpoint, by one round or by two."""
     folder, honest = lived.folder(missing=missing), RunFolder.keep
 
-    def keep(self: RunFolder, digest: str, standing: Any, kept: Any) -> None:
+    def keep(self: RunFolder, digest: str, standing: Any, kept: Any, **how: Any) -> None:
         if standing.round == round:
             raise Killed
-        honest(self, digest, standing, kept)
+        honest(self, digest, standing, kept, **how)
 
     monkeypatch.setattr(RunFolder, "keep", keep)
     with pytest.raises(Killed):

@@ -221,10 +221,10 @@ def test_a_coordinator_that_is_killed_with_an_answer_in_its_hands_can_go_on_with
     """Round 3 was answered by all and not written down; in the next job one of them is away, and back in the last."""
     folder, honest = lived.folder(missing="stale", rounds=ROUNDS), RunFolder.keep
 
-    def keep(self: RunFolder, digest: str, standing: Any, history: Any) -> None:
+    def keep(self: RunFolder, digest: str, standing: Any, history: Any, **how: Any) -> None:
         if standing.round == 3:
             raise KeyboardInterrupt
-        honest(self, digest, standing, history)
+        honest(self, digest, standing, history, **how)
 
     monkeypatch.setattr(RunFolder, "keep", keep)
     with pytest.raises(KeyboardInterrupt):
