@@ -546,7 +546,7 @@ def hub(village: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 
 @given(some.data())
-@settings(max_examples=250, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 def test_no_exception_and_no_release_comes_of_odd_arguments(hub: tuple[Any, Desk, dict[str, Any]], data: Any) -> None:
     lived, asked, terms = hub
     before = lived.steps("ahorn"), lived.steps("ahorn", "ring")
