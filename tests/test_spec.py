@@ -174,6 +174,21 @@ def test_a_wrong_change_is_named(change, said):
         Experiment().changed(where="the flags", **change)
 
 
+def test_numbers_of_numpy_are_taken_as_pythons():
+    given = {
+        "rounds": np.int64(9),
+        "epsilon": np.float32(0.5),
+        "strength": np.int32(1),
+        "tau": (np.float64(0.5), np.int8(1)),
+    }
+    run = Experiment().changed(**given).run
+    assert [type(value) for value in (run.rounds, run.epsilon, run.strength, *run.tau)] == [int, *[float] * 4]
+    assert run == Experiment().changed(rounds=9, epsilon=0.5, strength=1.0, tau=(0.5, 1.0)).run
+    for wrong in ({"rounds": np.float64(2.5)}, {"epsilon": np.float64("nan")}, {"paper_noise": np.True_}):
+        with pytest.raises(InputError, match="must be"):
+            Experiment().changed(**wrong)
+
+
 def test_a_recipe_has_the_changes_of_its_spec():
     spec = RunSpec("dvp", tolerance=1e-6, extra_curvature=2.0, schedule="fixed:0.3")
     recipe = spec.recipe()

@@ -110,7 +110,7 @@ class Agent:
     def _join(self, run: str, agreement: Agreement) -> None:
         if not is_name(run) or not isinstance(agreement, Agreement):
             raise Refused("a run needs a name of at most 100 letters and agreed terms.")
-        agreement.check()
+        agreement = agreement.checked()
         policy = self._policy_of(run)
         if policy is not None:
             self._check_policy(in_force(policy, self.policy), agreement)

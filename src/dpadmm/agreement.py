@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,15 +34,15 @@ class Agreement:
     owners: tuple[str, ...] = ()  # who the agents are, where they are far away
     schema: Schema | None = None  # what their columns are, likewise
 
-    def check(self) -> None:
-        """Raises an `InputError` where a field is not of its kind: terms come from others."""
+    def checked(self) -> Agreement:
+        """The terms in plain types; raises an `InputError` where a field is not of its kind: terms come from others.
+
+        NumPy's numbers become Python's, under the same digest. So does 5.0 where a whole number belongs, under
+        another one: what is asked under the first is refused.
+        """
         if not isinstance(self.run, RunSpec):
             raise InputError("the terms have no run.")
-        for name in names(RunSpec):
-            value = getattr(self.run, name)
-            default = getattr(RunSpec, name)
-            if not (value is None and default is None):
-                typed(RunSpec, name, value, "the terms")
+        run = replace(self.run, **{name: _plain(name, getattr(self.run, name)) for name in names(RunSpec)})
         for name in ("width", "classes", "records_per_person"):
             _whole(name, getattr(self, name), 0 if name == "classes" else 1)
         if type(self.counts) is not tuple or type(self.owners) is not tuple:
@@ -52,6 +52,7 @@ class Agreement:
         for count in self.counts:
             _whole("count", count, 1)
         self._check_parties()
+        return replace(self, run=run)
 
     def _check_parties(self) -> None:
         """Where terms say who takes part with which columns, that must go with the rest of them."""
@@ -89,8 +90,7 @@ class Agreement:
         values: dict[str, Any] = {k: v if v is None else typed(RunSpec, k, v, "the terms") for k, v in run.items()}
         lists = {name: tuple(v) if isinstance(v := entries[name], list) else v for name in ("counts", "owners")}
         made = cls(**{**entries, **lists, "run": RunSpec(**values), "schema": schema and Schema.from_fields(schema)})
-        made.check()
-        return made
+        return made.checked()
 
     def plan(self) -> Plan:
         """The plan of all agents."""
@@ -112,6 +112,14 @@ class Agreement:
         """For the ledger: what was run, in a few words."""
         run = {name: value for name, value in asdict(self.run).items() if value is not None}
         return {"agents": len(self.counts), "width": self.width, "classes": self.classes, **run}
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A field of the run in the type it has in the terms' text."""
+    if value is None and getattr(RunSpec, name) is None:
+        return None
+    kept = typed(RunSpec, name, value, "the terms")
+    return value if type(value) is int else kept  # 1 stays 1 where 1.0 would do: its digest is that of 1
 
 
 def _whole(name: str, value: Any, least: int) -> None:

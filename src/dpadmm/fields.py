@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from dpadmm.errors import InputError
 
 _EXPECTED = {"float": "a finite number", "int": "a whole number", "bool": "true or false", "str": "a text"}
+_PLAIN: dict[str, type] = {"bool": bool, "str": str}
 _MEMBERS: dict[str, type] = {"tuple[str": str, "tuple[float": float, "tuple": Mapping}
 
 
@@ -29,7 +32,7 @@ def typed(owner: Any, name: str, value: Any, where: str) -> Any:
         return float(value)
     if kind == "int" and number and float(value).is_integer():
         return int(value)
-    if kind in ("bool", "str") and type(value).__name__ == kind:
+    if type(value) is _PLAIN.get(kind):  # the type itself: NumPy's truth value is called bool too, and no JSON
         return value
     if kind.startswith("tuple") and isinstance(value, list | tuple):
         member = next(found for start, found in _MEMBERS.items() if kind.startswith(start))
@@ -43,4 +46,6 @@ def typed(owner: Any, name: str, value: Any, where: str) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, float) or (type(value) is int and abs(value) < 2**63)  # TOML's own range; bool is no int
+    if isinstance(value, float | np.floating | np.integer):
+        return True
+    return type(value) is int and abs(value) < 2**63  # TOML's own range; bool is no int

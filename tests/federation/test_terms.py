@@ -44,7 +44,7 @@ def drafted(drafts: Callable[..., Agreement], changes: dict[str, Any]) -> Agreem
 @pytest.mark.parametrize("changes", RECIPES)
 def test_terms_read_back_as_the_same_terms(drafts: Callable[..., Agreement], changes: dict[str, Any]) -> None:
     agreement = drafted(drafts, changes)
-    agreement.check()
+    assert agreement.checked() == agreement
     again = Agreement.loads(agreement.dumps())
     assert again == agreement
     assert again.digest == agreement.digest
@@ -176,7 +176,7 @@ def test_what_is_no_text_of_terms_is_refused(drafts: Callable[..., Agreement]) -
             Agreement.loads(text)
     for made in (replace(drafts(), run=None), replace(drafts(), schema="columns"), replace(drafts(), owners=["a"])):
         with pytest.raises(InputError):
-            made.check()
+            made.checked()
 
 
 values = some.recursive(

@@ -688,6 +688,28 @@ def test_terms_with_absurdly_many_updates_are_refused(parties: ModuleType, path:
         agent.join("run", parties.agreement("obj-g", updates=updates))
 
 
+@pytest.mark.parametrize("field", ["intercept", "paper_noise", "non_crossing"])
+def test_terms_with_a_truth_value_of_numpy_are_refused(parties: ModuleType, path: Path, field: str) -> None:
+    """Its type is called bool too, but it cannot be written as JSON, and so such terms have no digest."""
+    agent = parties.agent(path)
+    with refused(agent, f"{field} = np.True_ must be true or false"):
+        agent.join("run", parties.agreement(**{field: np.True_}))
+
+
+def test_numbers_of_numpy_are_as_good_as_others(parties: ModuleType, path: Path) -> None:
+    """`np.float64(1.0) in (None, ())` has no answer, and no tuple an element number `np.float64(1.0)`."""
+    agent, terms = parties.agent(path), parties.agreement(epsilon=2.0, rho=1.0)
+    odd = parties.agreement(epsilon=np.float64(2.0), rho=np.float64(1.0))
+    assert odd.digest == terms.digest
+    agent.join("run", odd)
+    agent.answer(parties.request(terms, 1))
+    agent.finish("run")
+    many = parties.agreement(rounds=np.float64(6.0))
+    agent.join("another", many)  # for six rounds, which has another digest
+    with refused(agent, "terms"):
+        agent.answer(parties.request(many, 1, run="another"))
+
+
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # of a number that is about to be refused
 @pytest.mark.parametrize(
     "changes",
