@@ -152,6 +152,7 @@ DATASETS: dict[str, Source] = {
         tuple(readers.WEATHER_FILES),
     ),
 }
+"""Data sets known by name."""
 
 
 def load(

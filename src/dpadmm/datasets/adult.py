@@ -77,6 +77,7 @@ ADULT_ENCODER = Encoder(
         ),
     )
 )
+"""Adult by published categories and bounds: no record is looked at."""
 
 
 def adult_file(part: str) -> bytes:

@@ -95,6 +95,7 @@ class Category:
 
 
 Column: TypeAlias = Numeric | Category
+"""How a column becomes numbers."""
 _KINDS: dict[str, type[Numeric] | type[Category]] = {"numeric": Numeric, "category": Category}
 
 

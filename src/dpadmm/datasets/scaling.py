@@ -12,6 +12,7 @@ from dpadmm.datasets.encoding import Encoder, Numeric
 from dpadmm.errors import unknown
 
 SCALINGS = ("public", "max")
+"""By public facts, or by the maxima of the records, which is not private."""
 
 
 def scaled(dataset: Dataset, scaling: str) -> Dataset:

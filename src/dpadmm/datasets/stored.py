@@ -118,6 +118,7 @@ class StoredDataset:
 
 
 def is_folder(source: str | Path) -> bool:
+    """Whether records of this source stay in its files."""
     return Path(source).is_dir()
 
 

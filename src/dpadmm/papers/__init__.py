@@ -43,5 +43,6 @@ ALGORITHMS: dict[str, Algorithm] = {
         *(ACCELERATED, DP_ACCELERATED, COLUMN_MOMENTS, PRIVATE_COLUMN_MOMENTS),
     )
 }
+"""The recipes by name."""
 
 __all__ = ["ALGORITHMS"]

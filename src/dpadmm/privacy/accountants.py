@@ -228,6 +228,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
     "single-steps": SingleSteps(),
     "pld": PrivacyLoss(),
 }
+"""The accountants by name."""
 
 
 def _randomized_response_pld(epsilon: float, interval: float) -> Any:

@@ -232,6 +232,7 @@ def _on_lattice(value: FloatArray, noise: FloatArray, scale: FloatArray, bits: I
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {mechanism.name: mechanism for mechanism in (Gaussian, Laplace, GammaNorm)}
+"""The mechanisms by name."""
 
 
 def _normal(words: WordArray) -> FloatArray:

@@ -16,6 +16,7 @@ CONSENSUS: dict[str, type[Consensus]] = {
     "accelerated": Accelerated,
     "graph": Neighbours,
 }
+"""Ways to agree, by name."""
 
 __all__ = [
     "CONSENSUS",

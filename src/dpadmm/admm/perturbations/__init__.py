@@ -20,6 +20,7 @@ PERTURBATIONS: dict[str, type[Perturbation]] = {
     "sampled-gradient": SampledGradient,
     "free": Free,
 }
+"""Where noise can enter, by name."""
 
 __all__ = [
     "PERTURBATIONS",

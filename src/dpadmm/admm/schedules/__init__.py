@@ -18,6 +18,7 @@ SCHEDULES: dict[str, type[Schedule]] = {
         *(InverseRoot, Fixed, Horizon),
     )
 }
+"""The rules for step sizes, by name."""
 
 __all__ = [
     "SCHEDULES",

@@ -19,6 +19,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "svrg": Svrg,
     "recycled": Recycled,
 }
+"""How an agent can solve its part, by name."""
 
 __all__ = [
     "SOLVERS",

@@ -151,6 +151,7 @@ class Rotated(Basis):
 
 
 BASES: dict[str, type[Basis]] = {kind.name: kind for kind in (Cosine, Fourier, BSpline, Legendre)}
+"""The bases by name."""
 
 
 def parse(text: str | Basis) -> Basis:

@@ -24,9 +24,11 @@ LOSSES: dict[str, type[Loss]] = {
     "capped-logistic": CappedLogistic,
     "capped-softmax": CappedSoftmax,
 }
+"""What can be minimised, by name."""
 
 # What is added up and released as it is, with nothing minimised: linear in the model, so its gradient is the statistic.
 STATISTICS: dict[str, type[Loss]] = {"second-moment": SecondMoment, "column-moments": ColumnMoments}
+"""What can be released as it is, by name."""
 
 __all__ = [
     "LOSSES",

@@ -16,5 +16,6 @@ PENALTIES: dict[str, type[Penalty]] = {
     "mcp": Mcp,
     "scad": Scad,
 }
+"""The penalties by name."""
 
 __all__ = ["L1", "L2", "PENALTIES", "ElasticNet", "Mcp", "NoPenalty", "Penalty", "RoundedElasticNet", "Scad"]

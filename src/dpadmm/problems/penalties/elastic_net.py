@@ -56,6 +56,8 @@ class ElasticNet(Penalty):
 
 @dataclass(frozen=True)
 class L1(ElasticNet):
+    """|x|_1."""
+
     ratio: float = field(default=1.0, init=False)
 
     name = "l1"
@@ -64,6 +66,8 @@ class L1(ElasticNet):
 
 @dataclass(frozen=True)
 class L2(ElasticNet):
+    """|x|²/2."""
+
     ratio: float = field(default=0.0, init=False)
 
     name = "l2"

@@ -12,6 +12,8 @@ from dpadmm.problems.shards import FloatArray
 
 @dataclass(frozen=True)
 class NoPenalty(Penalty):
+    """0."""
+
     name = "none"
     about = "no penalty"
     curvature = 0.0

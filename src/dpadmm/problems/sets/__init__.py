@@ -28,6 +28,7 @@ SETS: dict[str, type[ConvexSet]] = {
     "simplex": Simplex,
     "non-crossing": NonCrossing,
 }
+"""Sets that are made from numbers, by name."""
 WRITTEN: dict[str, type[ConvexSet]] = {
     "affine": Affine,
     "polyhedron": Polyhedron,
@@ -35,6 +36,7 @@ WRITTEN: dict[str, type[ConvexSet]] = {
     "intersection": Intersection,
     "each": Each,
 }
+"""Sets that are written in JSON, by name."""
 
 __all__ = [
     "SETS",

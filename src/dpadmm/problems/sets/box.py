@@ -12,6 +12,8 @@ from dpadmm.problems.sets.values import LARGEST
 
 @dataclass(frozen=True)
 class Box(Upright):
+    """-bound <= x <= bound."""
+
     bound: float = 1.0
 
     name = "box"

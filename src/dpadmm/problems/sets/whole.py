@@ -16,6 +16,8 @@ from dpadmm.problems.shards import FloatArray
 
 @dataclass(frozen=True)
 class Whole(ConvexSet):
+    """All models."""
+
     name = "whole"
     about = "no constraint"
     separable = True
