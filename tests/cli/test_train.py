@@ -103,7 +103,8 @@ def test_a_run_is_kept_with_its_resolved_spec(dpadmm: Any, tmp_path: Path) -> No
     assert spec["run"]["epsilon"] == 1.0
     assert spec["run"]["intercept"] is True
     assert spec["data"]["agents"] == 4
-    assert sorted(path.name for path in out.iterdir()) == ["history.csv", "model.json", "result.json", "spec.toml"]
+    files = ["history.csv", "model.json", "plan.json", "result.json", "spec.toml", "status.json"]
+    assert sorted(path.name for path in out.iterdir()) == files
     again = json.loads(dpadmm("train", "--spec", out / "spec.toml", "--json").stdout)
     assert again["train_loss"] == summary["train_loss"]
 

@@ -155,7 +155,7 @@ def test_a_run_is_resumed_with_its_nodes(dpadmm: Any, tmp_path: Path, kept: int)
         (round, node) for round in (4, 8, 12, 16, 20, 24, 25) for node in range(4)
     ]
     head = (out / "history.csv").read_text().splitlines()[0].split(",")
-    assert head[-2:] == ["epsilon", "printed_epsilon"]
+    assert head[-4:] == ["epsilon", "printed_epsilon", "noise", "signal"]
     assert "augmented_objective" not in head
 
 

@@ -66,7 +66,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(changes, experiment,
     assert told[0] == 7  # from the checkpoint of round 6, not from the start
     same(whole, resumed)
     files = {path.name for path in (tmp_path / "parts").iterdir()}
-    assert files == {"spec.toml", "history.csv", "model.json", "result.json"}
+    assert files == {"spec.toml", "plan.json", "status.json", "history.csv", "model.json", "result.json"}
     for name in ("spec.toml", "history.csv", "model.json"):
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     summaries = [json.loads((tmp_path / part / "result.json").read_text()) for part in ("whole", "parts")]

@@ -166,7 +166,7 @@ def test_around_a_server_nothing_is_said_of_single_nodes(algorithm, experiment, 
 def test_nodes_are_written_down_one_by_one(experiment, tmp_path):
     result = train(experiment("private-r-admm", repeats=2, measure_every=5), out=tmp_path / "run")
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        *("spec.toml", "history.csv", "nodes.csv", "model.json", "result.json"),
+        *("spec.toml", "plan.json", "status.json", "history.csv", "nodes.csv", "model.json", "result.json"),
     }
     with (tmp_path / "run" / "nodes.csv").open(newline="") as file:
         head, *rows = csv.reader(file)

@@ -99,12 +99,12 @@ def test_owners_and_coordinator_killed_twice_each_in_one_run(
 
 @pytest.mark.parametrize("missing", ["stale", "drop"])
 def test_a_run_goes_on_without_an_owner_and_takes_it_in_again(town: ModuleType, tmp_path: Path, missing: str) -> None:
-    rounds = 400
+    rounds = 1500  # a fast machine has done 400 before a process that was killed is back
     with town.Town(tmp_path) as made:
         folder = made.prepare("absent", rounds=rounds, patience=2.0, missing=missing)
         killer = Killer(made, "absent", [(20, "birke")], rest=0.5)
         killer.start()
-        status = made.run(folder, limit=120.0)
+        status = made.run(folder, limit=400.0)
     assert status["state"] == "finished"
     result = json.loads((folder.path / "result.json").read_text())
     missed = result["missed_rounds"]
@@ -114,8 +114,12 @@ def test_a_run_goes_on_without_an_owner_and_takes_it_in_again(town: ModuleType, 
     for name in made.owners:
         ledger = made.village.ledger(name)
         assert ledger.verify() == []
-        steps = sorted(int(entry["step"]) for entry in ledger.entries() if entry["kind"] == "debit")
-        assert steps == [k for k in range(1, rounds + 1) if k not in missed.get(name, ())]
+        steps = [int(entry["step"]) for entry in ledger.entries() if entry["kind"] == "debit"]
+        sent = {k for k in range(1, rounds + 1) if k not in missed.get(name, ())}
+        assert len(steps) == len(set(steps))
+        assert sent <= set(steps)
+        # A crash can lose an answer, never a debit: the round in which it was killed may be paid for and not sent.
+        assert set(steps) - sent <= set(missed.get(name, [])[:1])
         ledger.close()
     table = (folder.path / "history.csv").read_text().splitlines()
     column = table[0].split(",").index("missing")

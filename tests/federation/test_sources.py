@@ -626,7 +626,7 @@ def test_where_no_server_can_be_had_the_reason_is_given(postgres_server, monkeyp
     module = sys.modules[type(postgres_server[0]).__module__]
     monkeypatch.setattr(module, "_find", lambda: None)
     monkeypatch.setattr(module.os, "geteuid", lambda: 1000)
-    with pytest.raises(module.Unavailable, match="only root on Debian can install one"), module.postgres("secret"):
+    with pytest.raises(module.Unavailable, match="only root on Debian can install it"), module.postgres("secret"):
         pass
 
 

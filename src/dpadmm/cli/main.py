@@ -21,9 +21,12 @@ from dpadmm.cli import (
     predict,
     privacy,
     reconstruct,
+    report,
+    reproduce,
     slope,
     submit,
     train,
+    watch,
 )
 from dpadmm.cli.console import print_error
 from dpadmm.errors import ClusterError, ConvergenceError, InputError
@@ -70,8 +73,9 @@ def _root(
 
 
 for verb in (
-    *(train, compare, predict, slope, power_flow, privacy, audit, graph, ledger, demo, reconstruct, listings),
-    *(federation, agent, submit),
+    *(train, report, watch, compare, predict, slope, power_flow),
+    *(privacy, audit, graph, ledger, demo, reconstruct, listings),
+    *(federation, agent, submit, reproduce),
 ):
     verb.register(app)
 

@@ -234,6 +234,7 @@ Engine = Annotated[
     ),
 ]
 Resume = Annotated[bool, _option(_RUN, "--resume", "Go on with the interrupted run in --out.")]
+Open = Annotated[bool, _option(_RUN, "--open", "Show the report in a browser when the run is over.")]
 Quiet = Annotated[bool, _option(_RUN, "--quiet", "The result only: no progress bar, no hints.")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from dpadmm.cli import browser, options
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
 from dpadmm.errors import InputError
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from dpadmm.applications.power_flow import Decomposition
     from dpadmm.applications.power_flow.rounds import FlowResult
     from dpadmm.applications.power_flow.terms import Terms
+    from dpadmm.engine.live import Live
 
 
 def register(app: typer.Typer) -> None:
@@ -26,6 +29,7 @@ def register(app: typer.Typer) -> None:
             "dpadmm power-flow --case case14 --epsilon 1 --delta 1e-3",
             "dpadmm power-flow --case case118 --zones 3 --algorithm obj-g --epsilon 1 --delta 1e-3 --picture flow.png",
             "dpadmm power-flow --case my.m --zones 4 --algorithm none --json",
+            "dpadmm power-flow --case case118 --epsilon 1 --delta 1e-3 --out flow --open",
         ),
     )(power_flow)
 
@@ -63,6 +67,10 @@ def power_flow(
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Write the network and its profile: .png, .svg or .pdf.")
     ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="New folder for what 'dpadmm report' shows.", show_default=False)
+    ] = None,
+    shown_at_once: options.Open = False,
     as_json: AsJson = False,
 ) -> None:
     """Agree on an operating point of a power network, zone by zone, with the loads kept private.
@@ -85,43 +93,74 @@ def power_flow(
         from dpadmm.cli import figures
 
         figures.check(picture, "--picture")
+    folder = folder or (browser.temporary("power-flow") if shown_at_once else None)
     decomposition = _decomposed(case, zones, partition)
     warnings = _warnings(terms, decomposition)
-    console = err()
-    hidden = as_json or not console.is_terminal
-    columns = (
-        TextColumn("rounds"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
-    )
-    with Progress(
-        *columns, TimeRemainingColumn(compact=True), console=console, transient=True, disable=hidden
-    ) as shown:
-        task = shown.add_task("rounds", total=rounds, figures="")
-        result = run(
-            decomposition,
-            terms,
-            seed,
-            lambda k, objective, residual: shown.update(
-                task, completed=k, figures=f"objective {objective:.3g}  residual {residual:.2g}"
-            ),
-        )
+    with _told(folder, terms, case, seed) as live:
+        result = _shown(run, decomposition, terms, seed, live, as_json)
+        summary = {
+            **_summary(result, case, seed),
+            "warnings": warnings,
+            "picture": None if picture is None else str(picture),
+            "out": None if folder is None else str(folder),
+        }
+        if folder is not None:
+            from dpadmm.applications.power_flow.folder import finish
+
+            finish(folder, result, summary)
     if picture is not None:
         from dpadmm.applications.power_flow.picture import draw
 
         draw(result, picture)
     for warning in warnings:
         print_warning(warning)
-    summary = {
-        **_summary(result, case, seed),
-        "warnings": warnings,
-        "picture": None if picture is None else str(picture),
-    }
     if as_json:
         print_json(summary)
     else:
         _show(result, summary)
+    if shown_at_once and folder is not None:
+        browser.show_report(folder, as_json)
+
+
+def _told(folder: Path | None, terms: Terms, case: str, seed: int) -> Live:
+    """The run in its folder, if it has one, while it goes on."""
+    if folder is None:
+        from dpadmm.engine.live import Live
+
+        return Live(None, terms.rounds, 1)
+    from dpadmm.applications.power_flow.folder import begin
+
+    return begin(folder, terms, case, seed)
+
+
+def _shown(
+    run: Callable[..., FlowResult], decomposition: Decomposition, terms: Terms, seed: int, live: Live, as_json: bool
+) -> FlowResult:
+    """All rounds, with a bar and words in the folder."""
+    import numpy as np
+
+    from dpadmm.engine.history import History
+
+    console, history = err(), History()
+    columns = (
+        TextColumn("rounds"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
+    live.begin(0, 0, history)
+    hidden = as_json or not console.is_terminal
+    with Progress(
+        *columns, TimeRemainingColumn(compact=True), console=console, transient=True, disable=hidden
+    ) as shown:
+        task = shown.add_task("rounds", total=terms.rounds, figures="")
+
+        def reached(k: int, objective: float, residual: float) -> None:
+            history.add(k, {"objective": np.array([objective]), "residual": np.array([residual])})
+            live.reached(k)
+            shown.update(task, completed=k, figures=f"objective {objective:.3g}  residual {residual:.2g}")
+
+        return run(decomposition, terms, seed, reached)
 
 
 def _decomposed(case: str, zones: int, partition: Path | None) -> Decomposition:
@@ -222,3 +261,5 @@ def _show(result: FlowResult, summary: dict[str, Any]) -> None:
     )
     if summary["picture"]:
         console.print(f"picture in {summary['picture']}")
+    if summary["out"]:
+        console.print(f"saved in {summary['out']}", markup=False, soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dpadmm.cli import options
+from dpadmm.cli import browser, options
 from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
 from dpadmm.errors import InputError
 
@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
             "dpadmm train --data functional-sim --algorithm fdp-admm --tau 0.5 --agents 20 --epsilon 1 --delta 1e-5",
             "dpadmm train --data spectra.csv --curve nm --target fat --algorithm fdp-admm --tau 0.1,0.5,0.9 "
             "--intercept --non-crossing --components 5 --epsilon 4 --delta 1e-4",
+            "dpadmm train --epsilon 1 --delta 1e-5 --open",
             "dpadmm train --out run --resume",
             "dpadmm train --epsilon 1 --delta 1e-5 --engine dask:tcp://10.0.0.1:8786",
         ),
@@ -99,6 +100,7 @@ def train(
     out: options.Out = None,
     resume: options.Resume = False,
     engine: options.Engine = "local",
+    shown_at_once: options.Open = False,
     quiet: options.Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -126,7 +128,11 @@ def train(
     )  # fmt: skip
     if auto and resume:
         raise InputError("--auto chooses for a new run; a resumed one goes on with what was chosen for it.")
+    if shown_at_once and out is None:
+        out = browser.temporary("train")
     _run(experiment, out, resume, engine, auto, quiet, as_json)
+    if shown_at_once and out is not None:
+        browser.show_report(out, as_json)
 
 
 def _set(given: str | None) -> str | None:
@@ -168,7 +174,7 @@ def _run(
     experiment: Experiment, out: Path | None, resume: bool, engine: str, auto: bool, quiet: bool, as_json: bool
 ) -> None:
     from dpadmm.cli.progress import bar
-    from dpadmm.cli.report import show
+    from dpadmm.cli.summary import show
     from dpadmm.engine.experiment import train as run
 
     try:

@@ -17,9 +17,11 @@ from dpadmm.admm.noise import PaperNoise
 from dpadmm.admm.recycling_condition import Condition, condition
 from dpadmm.admm.solvers import Exact, Recycled
 from dpadmm.engine import checkpoint
+from dpadmm.engine.account import described
 from dpadmm.engine.engines import opened
 from dpadmm.engine.folder import Folder
 from dpadmm.engine.history import History
+from dpadmm.engine.live import Live
 from dpadmm.engine.loop import Cohort, State, evaluate, rounds, start, without_memory
 from dpadmm.engine.observer import Observer
 from dpadmm.engine.preparing import Prepared, prepare, with_choices
@@ -78,10 +80,42 @@ def run_prepared(
     """Runs what was prepared, in this process unless an engine is given."""
     if checkpoint_every < 1:
         raise InputError(f"checkpoint_every {checkpoint_every}: counts rounds, at least 1.")
-    measure_every = prepared.experiment.simulation.measure_every
     folder = None if out is None else Folder.open(Path(out), prepared.experiment, resume)
     digest = hashlib.sha256(prepared.experiment.dumps().encode()).hexdigest()
-    engine = engine or Local()
+    setting, repeats = prepared.plan.setting, prepared.experiment.simulation.repeats
+    with Live(None if folder is None else folder.path, setting.rounds, repeats) as live:
+        if folder is not None:
+            folder.describe(_facts(prepared))
+        result = _run(prepared, folder, digest, live, checkpoint_every, progress, engine or Local())
+        if folder is not None:
+            result = replace(result, out=str(folder.path))
+            folder.finish(result)
+    return result
+
+
+def _facts(prepared: Prepared) -> dict[str, Any]:
+    """What a run's folder says before the first round."""
+    data, every = prepared.dataset, prepared.experiment.simulation.measure_every
+    return {
+        **described(prepared.plan, prepared.experiment.run, prepared.shards.names, every),
+        "data": prepared.experiment.data.source,
+        "test_records": None if prepared.test is None else len(prepared.test.targets),
+        "public_preprocessing": data.public_preprocessing,
+        "simulated": True,
+        "warnings": list(prepared.warnings),
+    }
+
+
+def _run(
+    prepared: Prepared,
+    folder: Folder | None,
+    digest: str,
+    live: Live,
+    checkpoint_every: int,
+    progress: Progress | None,
+    engine: Engine,
+) -> Result:
+    measure_every = prepared.experiment.simulation.measure_every
     engine.start()
     began = time.perf_counter()
     parts: list[tuple[State, History]] = []
@@ -94,10 +128,11 @@ def run_prepared(
             state, history = checkpoint.load(kept, digest)
         else:
             state, history = start(cohort), History()
+        live.begin(group[0], state.round, history)
         with closing(engine.hire(cohort, state)) as workforce:
             rotation = part.view.rotation if isinstance(part.view, Components) else None
             slope_error = SlopeError.of(part.dataset, part.plan.setting.problem.loss.outputs(0), rotation)
-            observer = Observer(cohort, part.test, part.delta, workforce, slope_error)
+            observer = Observer(cohort, part.test, part.delta, workforce, slope_error, measure_every)
             for reached in rounds(cohort, state, workforce):
                 state = reached
                 last = state.round == part.plan.setting.rounds
@@ -105,6 +140,7 @@ def run_prepared(
                     history.add(state.round, observer.measure(state), observer.of_nodes(state))
                     if progress is not None:
                         progress(group[0], state.round, history)
+                live.reached(state.round)
                 if kept is not None and (last or state.round % checkpoint_every == 0):
                     checkpoint.save(kept, digest, state, history)
             if part.plan.evaluation is not None:
@@ -113,9 +149,6 @@ def run_prepared(
     result = _result(prepared, part, parts, time.perf_counter() - began)
     if estimates:
         result = replace(result, estimated_error=float(np.concatenate(estimates).mean()))
-    if folder is not None:
-        result = replace(result, out=str(folder.path))
-        folder.finish(result)
     return result
 
 

@@ -1,6 +1,8 @@
 """A run's folder: the resolved spec, the history, the model and the result, enough to predict and to report.
 
 spec.toml      what was run, every field that differs from the recipe's own
+plan.json      what was known before the first round: shape, noise, what every round costs whom
+status.json    how far the run is, and which process it is (`live`)
 history.csv    metrics by run and round
 nodes.csv      on a graph: how far each node is from the nodes' mean, by run and round
 model.json     coefficients with their names, and how to encode raw records
@@ -10,6 +12,7 @@ result.json    the summary that the command line prints
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from numpy.typing import NDArray
 
 from dpadmm.datasets import CurveEncoder, Encoder, read_table
 from dpadmm.datasets.dataset import Encodes
+from dpadmm.engine.live import write_json
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import LOSSES
@@ -60,13 +64,17 @@ class Folder:
     def checkpoint(self, first_run: int) -> Path:
         return self.path / f"checkpoint-{first_run}.npz"
 
+    def describe(self, facts: Mapping[str, Any]) -> None:
+        """Writes what is known before the first round."""
+        write_json(self.path / "plan.json", facts)
+
     def finish(self, result: Result) -> None:
         """Writes what a finished run leaves; result.json comes last and marks the run as finished."""
         result.history.write(self.path / "history.csv")
         if result.history.nodes:
             result.history.write_nodes(self.path / "nodes.csv")
-        _write_json(self.path / "model.json", _model(result))
-        _write_json(self.path / "result.json", result.summary())
+        write_json(self.path / "model.json", _model(result))
+        write_json(self.path / "result.json", result.summary())
         for kept in self.path.glob("checkpoint-*.npz"):
             kept.unlink()
 
@@ -134,7 +142,3 @@ def _model(result: Result) -> dict[str, Any]:
 def _plain(names: tuple[str, ...]) -> dict[str, Any]:
     """Columns that are used as they are."""
     return {"columns": [{"name": name} for name in names]}
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,26 +54,37 @@ class History:
                 kept[name] = [np.concatenate(pair) for pair in zip(mine[name], theirs[name], strict=True)]
         return merged
 
+    @property
+    def header(self) -> list[str]:
+        return ["run", "round", *self.metrics]
+
+    def rows(self, first: int = 0, since: int = 0) -> Iterator[list[str]]:
+        """What was measured, from row `since` on, in that order; runs are numbered from `first`. Numbers are written so
+        that they read back exactly."""
+        columns = [self.metrics[name] for name in self.metrics]
+        for row in range(since, len(self.rounds)):
+            for run in range(columns[0][row].size if columns else 0):
+                yield [str(first + run), str(self.rounds[row]), *(repr(float(values[row][run])) for values in columns)]
+
+    @property
+    def node_header(self) -> list[str]:
+        return ["run", "round", "node", *self.nodes]
+
+    def node_rows(self, first: int = 0, since: int = 0) -> Iterator[list[str]]:
+        """The same of every node."""
+        columns = [self.nodes[name] for name in self.nodes]
+        for row in range(since, len(self.rounds)):
+            for run, node in np.ndindex(columns[0][row].shape):
+                values = (repr(float(each[row][run, node])) for each in columns)
+                yield [str(first + run), str(self.rounds[row]), str(node), *values]
+
     def write(self, path: Path) -> None:
-        """As CSV: run, round, then a column per metric. Numbers are written so that they read back exactly."""
-        names = list(self.metrics)
-        with path.open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["run", "round", *names])
-            for run in range(self.metrics[names[0]][0].size if names else 0):
-                for row, round in enumerate(self.rounds):
-                    table.writerow([run, round, *(repr(float(self.metrics[name][row][run])) for name in names)])
+        """As CSV: run, round, then a column per metric; run by run."""
+        _write(path, self.header, self.rows())
 
     def write_nodes(self, path: Path) -> None:
         """As CSV: run, round, node, then a column per metric of nodes."""
-        names = list(self.nodes)
-        stacked = [np.stack(self.nodes[name], axis=1) for name in names]  # (runs, rounds, nodes)
-        with path.open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["run", "round", "node", *names])
-            for run, row, node in np.ndindex(stacked[0].shape):
-                values = (repr(float(values[run, row, node])) for values in stacked)
-                table.writerow([run, self.rounds[row], node, *values])
+        _write(path, self.node_header, self.node_rows())
 
     def to_arrays(self) -> dict[str, Any]:
         nodes = {f"{_NODES}{name}": np.stack(values) for name, values in self.nodes.items()}
@@ -89,3 +100,11 @@ class History:
             elif name != "rounds":
                 found.metrics[name] = list(values)
         return found
+
+
+def _write(path: Path, header: list[str], rows: Iterable[list[str]]) -> None:
+    """Run by run; beside and then renamed, since somebody may be watching."""
+    beside = path.with_name(f".{path.name}.partial")
+    with beside.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *sorted(rows, key=lambda row: int(row[0]))])
+    beside.replace(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +12,15 @@ from dpadmm import metrics
 from dpadmm.engine.loop import Cohort, State
 from dpadmm.engine.slopes import SlopeError
 from dpadmm.engine.workforce import Everywhere, Reading, Workforce, look
+from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import FloatArray, Shards
+
+SIGNALS = 12  # rounds at which the noise is compared with what it covers: that takes a look at all records
+
+
+def gradient_length(problem: Problem, shards: Shards, x: FloatArray) -> FloatArray:
+    """How long the gradient of each agent's losses is at its model, without noise; (n,)."""
+    return np.linalg.norm(problem.loss.gradient(shards, x, problem.weights(shards.counts)), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +32,7 @@ class Observer:
     delta: float | None
     workforce: Workforce | None = None  # who reads the records; None: they are read here
     slope_error: SlopeError | None = None  # of coefficient functions, where the truth is known
+    every: int = 1  # rounds between two measurements
 
     def measure(self, state: State) -> dict[str, FloatArray]:
         """One number per run and metric."""
@@ -31,7 +41,11 @@ class Observer:
         local = cohort.plan.algorithm.consensus.releases_models
         if local:
             readings += self._local_readings(state)
+        compares = self._compares(state.round)
+        if compares:
+            readings.append((gradient_length, (state.agents.released if local else Everywhere(state.common),)))
         each, *others = self._look(readings)  # all at once: they may be far away
+        lengths = others.pop() if compares else None
         # As the problem weighs them: all owners alike, or all records.
         share = cohort.plan.setting.weights * cohort.plan.setting.counts
         losses = cohort.by_run(each)
@@ -48,6 +62,7 @@ class Observer:
             measured["epsilon"] = np.full(len(state.common), self._spent(state.round))
             if self._printed is not None:
                 measured["printed_epsilon"] = np.full(len(state.common), self._printed[state.round - 1])
+            measured |= self._noise(state, lengths)
         return measured
 
     def of_nodes(self, state: State) -> dict[str, FloatArray]:
@@ -56,6 +71,27 @@ class Observer:
             return {}
         apart = self.cohort.by_run(state.agents.released) - state.common[:, None, :]
         return {"disagreement": np.linalg.norm(apart, axis=2)}
+
+    def _compares(self, round: int) -> bool:
+        """Whether the noise of this round is compared with the gradients: in some of the rounds that have any."""
+        plan = self.cohort.plan
+        if self.delta is None or plan.algorithm.recycles(round):
+            return False
+        before = round - math.lcm(self.every, len(plan.algorithm.phases))  # the last one that could have been
+        step = -(-plan.setting.rounds // SIGNALS)
+        return round == plan.setting.rounds or round // step != before // step
+
+    def _noise(self, state: State, lengths: FloatArray | None) -> dict[str, FloatArray]:
+        """Lengths of the noise, as gradients see it, and of the gradients, root mean squares over agents; nan in rounds
+        that are not compared."""
+        if lengths is None:
+            return {name: np.full(len(state.common), np.nan) for name in ("noise", "signal")}
+        plan = self.cohort.plan
+        phase = plan.algorithm.phases[plan.algorithm.phase(state.round)]
+        sigma = phase.perturbation.gradient_noise(plan.local, plan.noise_in(state.round))
+        length = float(np.sqrt(plan.setting.dimension * np.mean(sigma**2)))
+        signal = np.sqrt((self.cohort.by_run(lengths) ** 2).mean(axis=1))
+        return {"noise": np.full(len(state.common), length), "signal": signal}
 
     @cached_property
     def _printed(self) -> FloatArray | None:

@@ -12,6 +12,7 @@ import numpy as np
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.recycling_condition import Condition
 from dpadmm.datasets import Described
+from dpadmm.engine.account import versions
 from dpadmm.engine.choices import Choice
 from dpadmm.engine.history import History
 from dpadmm.privacy.accounting import Guarantee
@@ -85,6 +86,8 @@ class Result:
             "set": run.set,
             "agents": setting.agents,
             "records": int(setting.counts.sum()),
+            "fewest_records": int(setting.counts.min()),
+            "most_records": int(setting.counts.max()),
             "dimension": setting.dimension,
             "rounds": setting.rounds,
             "topology": run.topology,
@@ -111,6 +114,7 @@ class Result:
             "simulated": self.simulated,
             "missed_rounds": {name: list(rounds) for name, rounds in self.missed.items()},
             "clipped_rows": self.clipped,
+            "versions": versions(),
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),
             "out": self.out,

@@ -27,6 +27,7 @@ from dpadmm.datasets.functional.bases import parse
 from dpadmm.datasets.functional.encoder import CurveEncoder
 from dpadmm.engine.folder import Folder
 from dpadmm.engine.history import History
+from dpadmm.engine.live import INTERVAL, process
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.federation.site import write
@@ -94,7 +95,8 @@ class RunFolder:
 
     def tell(self, state: str, message: str = "", **facts: Any) -> None:
         """For whoever looks: submitted, joining, waiting, running, interrupted, refused, failed or finished."""
-        write(self.path / "status.json", {"state": state, "message": message, "time": time.time(), **facts})
+        told = {"state": state, "message": message, "time": time.time(), **facts}
+        write(self.path / "status.json", {**told, **process()})
 
     def note(self, message: str) -> None:
         """What happened to the run, for good."""
@@ -147,6 +149,9 @@ class RunFolder:
 
     def keep(self, digest: str, standing: Standing, history: History, durable: bool = True) -> None:
         save(self.path / "checkpoint.bin", digest, standing, history, durable)
+        table = self.path / "history.csv"  # for whoever watches
+        if history.metrics and not (table.exists() and time.time() - table.stat().st_mtime < INTERVAL):
+            history.write(table)
 
     def finish(
         self, agreement: Agreement, plan: Plan, standing: Standing, history: History, facts: Mapping[str, Any]

@@ -117,6 +117,7 @@ class FlowResult:
     objectives: FloatArray  # by round: the sum over zones of |mismatch|² at their own vectors
     residuals: FloatArray  # by round: distance of the copies to what was broadcast
     epsilons: FloatArray  # by round: spent so far, by the worst zone; empty without privacy
+    zone_epsilons: FloatArray  # the same of every zone, (rounds, zones)
     guarantee: Guarantee | None
     claimed: float | None
     seconds: float
@@ -151,7 +152,8 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
     for events in zip(*openings, strict=True):
         accounts.spend(events)
     delta = terms.delta or 0.0
-    sums: dict[str, list[float]] = {"objective": [], "residual": [], "epsilon": []}
+    sums: dict[str, list[float]] = {"objective": [], "residual": []}
+    spent: list[list[float]] = []
     for k in range(1, terms.rounds + 1):
         phi = _mean(decomposition, [holder.sent - holder.dual / rho for holder in holders])
         costs = [holder.round(phi, terms, k, _words(seed, place, k)) for place, holder in enumerate(holders)]
@@ -162,7 +164,7 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
             float(np.sqrt(sum(np.sum((phi[holder.zone.common] - holder.sent) ** 2) for holder in holders)))
         )
         if terms.mechanism is not None:
-            sums["epsilon"].append(accounts.worst(delta).epsilon)
+            spent.append([accounts.guarantee(place, delta).epsilon for place in range(len(zones))])
         if progress is not None:
             progress(k, sums["objective"][-1], sums["residual"][-1])
     vectors = tuple(holder.answer for holder in holders)
@@ -172,7 +174,8 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
         point=OperatingPoint.at(relax(decomposition.network), decomposition.merge(vectors)),
         objectives=np.array(sums["objective"]),
         residuals=np.array(sums["residual"]),
-        epsilons=np.array(sums["epsilon"]),
+        epsilons=np.array([max(each) for each in spent]),
+        zone_epsilons=np.array(spent),
         guarantee=None if terms.mechanism is None else accounts.worst(delta),
         claimed=terms.claimed(),
         seconds=time.perf_counter() - began,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,7 @@ def simulate_curves(
         raise InputError(f"records={records}; at least one is needed.")
     if not math.isfinite(shift):
         raise InputError(f"shift={shift}; a finite number is needed.")
-    coefficients = generator(seed, "curves").standard_normal((records, len(TRUTH))) / _TERMS
-    errors = generator(seed, "errors").standard_t(_FREEDOM, records)
+    coefficients, errors = _draws(records, seed)
     return Dataset(
         name="curves",
         features=_features(coefficients, basis, smoothing),
@@ -79,6 +79,15 @@ def simulate_curves(
         basis=basis,
         truth=beta,
     )
+
+
+@lru_cache(maxsize=1)  # figures run over the same records again and again
+def _draws(records: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    coefficients = generator(seed, "curves").standard_normal((records, len(TRUTH))) / _TERMS
+    errors = generator(seed, "errors").standard_t(_FREEDOM, records)
+    for drawn in (coefficients, errors):
+        drawn.setflags(write=False)
+    return coefficients, errors
 
 
 def load_simulation(seed: int = 0, level: float | None = 0.5, **written: Any) -> Dataset:

@@ -6,7 +6,6 @@ No pytest here: a demonstration can load this file too. The server never runs as
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import pwd
 import shutil
@@ -20,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from debian import Unavailable, install, run
+
 _HOST = "127.0.0.1"
 _SECONDS = 60.0
 _SETTINGS = {
@@ -29,10 +30,6 @@ _SETTINGS = {
     "max_connections": "30",
     "shared_buffers": "16MB",
 }
-
-
-class Unavailable(Exception):
-    """No server can be had here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def _binaries() -> Path:
     """The folder of initdb, postgres and pg_isready, installed if need be."""
     found = _find()
     if found is None:
-        _install()
+        install("PostgreSQL server (no initdb)", ["postgresql"], lambda: _find() is not None)
         found = _find()
     if found is None:
         raise Unavailable("PostgreSQL was installed, but initdb is neither on the PATH nor in /usr/lib/postgresql.")
@@ -80,39 +77,6 @@ def _find() -> Path | None:
     if newest is None and found is not None:
         newest = Path(found).resolve()
     return None if newest is None else newest.parent
-
-
-def _install() -> None:
-    """Debian's package, without the system service that comes with it."""
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise Unavailable("there is no PostgreSQL server here (no initdb), and only root on Debian can install one.")
-    with Path(tempfile.gettempdir(), "dpadmm-install-postgres.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes come here at once
-        if _find() is not None:
-            return
-        with _no_services():
-            environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-            command = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
-            try:
-                _run(command, env=environment)
-            except Unavailable:  # the lists of packages are missing or old
-                _run(["apt-get", "update"], env=environment)
-                _run(command, env=environment)
-
-
-@contextlib.contextmanager
-def _no_services() -> Iterator[None]:
-    """Debian's own way to install without starting: a policy that forbids it (101)."""
-    policy = Path("/usr/sbin/policy-rc.d")
-    if policy.exists():  # somebody has a policy already; it is theirs
-        yield
-        return
-    policy.write_text("#!/bin/sh\nexit 101\n")
-    policy.chmod(0o755)
-    try:
-        yield
-    finally:
-        policy.unlink()
 
 
 def _account() -> dict[str, Any]:
@@ -147,7 +111,7 @@ def _initialise(binaries: Path, folder: Path, password: str, account: dict[str, 
         os.chown(secret, account["user"], account["group"])
     command = [binaries / "initdb", "--pgdata", folder / "data", "--username", Server(0).user, "--pwfile", secret]
     options = ["--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync"]
-    _run([*command, *options], cwd=folder, env=_environment(), **account)
+    run([*command, *options], cwd=folder, env=_environment(), **account)
     secret.unlink()
 
 
@@ -202,9 +166,3 @@ def _free_port() -> int:
 def _environment() -> dict[str, str]:
     """Nothing of ours: no passwords, and words in English."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
-
-
-def _run(command: list[Any], **options: Any) -> None:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options)
-    if done.returncode != 0:
-        raise Unavailable(f"{Path(command[0]).name} failed: {(done.stderr or done.stdout).strip()[-500:]}")

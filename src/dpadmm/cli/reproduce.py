@@ -1,0 +1,159 @@
+"""`dpadmm reproduce`: the papers' figures and tables, run anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
+from dpadmm.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from dpadmm.reproducing.results import Results
+    from dpadmm.reproducing.target import Target
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "reproduce",
+        epilog=examples(
+            "dpadmm reproduce --list",
+            "dpadmm reproduce 000 figure-3",
+            "dpadmm reproduce 004 table-1 --scale paper --workers 2",
+            "dpadmm reproduce 003 --out figures --json",
+            "dpadmm reproduce --write docs/reproductions.md",
+        ),
+    )(reproduce)
+
+
+def reproduce(
+    paper: Annotated[str | None, typer.Argument(help="000 to 004; all without one.", show_default=False)] = None,
+    figure: Annotated[str | None, typer.Argument(help="figure-1, table-2; or 1.", show_default=False)] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            "--scale",
+            help="small (under two minutes a figure), paper (its own sizes), or medium: its data and fewer rounds, for "
+            "figures whose own sizes take days.",
+        ),
+    ] = "small",
+    destination: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for numbers and figures.", show_default="results/SCALE of the folder"),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="Where the declarations are.", show_default="reproductions")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", help="Processes that run at the same time.")] = 1,
+    listed: Annotated[bool, typer.Option("--list", help="List what there is, and run nothing.")] = False,
+    write: Annotated[
+        Path | None, typer.Option("--write", help="Make the documentation's page from kept results; runs nothing.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the papers' figures and tables, and say whether their claims hold.
+
+    Every curve comes with its true total epsilon. An interrupted run goes on
+    where it was when it is started again.
+    """
+    from dpadmm.reproducing import collection
+    from dpadmm.reproducing.pages import page
+    from dpadmm.reproducing.target import REQUIRED, SCALES
+
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    if workers < 1:
+        raise InputError(f"--workers {workers}: at least 1.")
+    place = collection.folder(folder)
+    chosen = [target for target in collection.targets(place, paper, figure) if scale in target.scales]
+    if not chosen:
+        raise InputError(f"none of these figures has a {scale} scale; all have {' and '.join(REQUIRED)}.")
+    if listed:
+        _list(chosen, scale, as_json)
+    elif write is not None:
+        write.write_text(page(collection.targets(place), place))
+        if as_json:
+            print_json({"written": str(write), "figures": len(chosen)})
+    else:
+        _check_drawing()
+        kept = destination or place / "results" / scale
+        _run(chosen, scale, kept, place, workers, as_json)
+
+
+def _check_drawing() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"'reproduce' needs the package {error.name!r}, which comes with an extra: pip install 'dpadmm[plot]'."
+        ) from None
+
+
+def _list(chosen: list[Target], scale: str, as_json: bool) -> None:
+    if as_json:
+        rows = [{"target": t.id, "title": t.title, "claim": t.claim, "runs": len(t.jobs(scale))} for t in chosen]
+        print_json({"scale": scale, "targets": rows})
+        return
+    shown = table(["figure", "runs", "what it shows"], numbers=False)
+    for target in chosen:
+        shown.add_row(target.id, str(len(target.jobs(scale))), target.title)
+    out().print(shown)
+
+
+def _run(chosen: list[Target], scale: str, kept: Path, place: Path, workers: int, as_json: bool) -> None:
+    from dpadmm.reproducing.reproduce import forget
+    from dpadmm.reproducing.reproduce import reproduce as run
+
+    work = kept / "unfinished"
+    summaries: list[dict[str, Any]] = []
+    for target in chosen:
+        try:
+            with _bar(target, shown=not as_json) as progress:
+                results = run(target, scale, kept, place, work, workers, progress)
+        except KeyboardInterrupt:
+            err().print("interrupted; the same command goes on where it was.")
+            raise typer.Exit(130) from None
+        except InputError as error:
+            if len(chosen) == 1:
+                raise
+            print_warning(f"{target.id} was not run: {error}")
+            summaries.append({"target": target.id, "scale": scale, "verdict": "not run", "reason": str(error)})
+            continue
+        summaries.append(results.summary())
+        if not as_json:
+            _show(results, place, kept)
+    forget((job for target in chosen for job in target.jobs(scale)), work)
+    if as_json:
+        print_json({"scale": scale, "out": str(kept), "targets": summaries})
+
+
+def _show(results: Results, place: Path, kept: Path) -> None:
+    """Final numbers of every run, then the verdict."""
+    target, published, console = results.target, results.published(place), out()
+    console.print(f"\n[bold]{target.paper}, {target.figure}[/bold]: {target.title} ({results.scale} scale)")
+    shown = table(["run", *target.metrics, *(["the paper"] if published else []), "claimed", "true epsilon"])
+    for job, outcome in results.findings:
+        values = [number(outcome.value(m), ".4g") if m in outcome.tracks else "-" for m in target.metrics]
+        theirs = [number(published.get(job.name), ".4g")] if published else []
+        total = number(outcome.epsilon, ".4g") if outcome.private else "not private"
+        shown.add_row(job.name, *values, *theirs, number(outcome.claimed, ".4g"), total)
+    console.print(shown)
+    console.print(f"Claim: {target.claim}\n[bold]{results.sentence}[/bold]", soft_wrap=True)
+    console.print(f"{kept / target.id}.png, .csv, .json", style="dim", soft_wrap=True)
+
+
+@contextmanager
+def _bar(target: Target, shown: bool) -> Iterator[Callable[[int, int, str], None]]:
+    console = err()
+    if not (shown and console.is_terminal):
+        yield lambda *_: None
+        return
+    columns = (TextColumn(target.id), BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda done, total, name: progress.update(task, completed=done, total=total, description=name)

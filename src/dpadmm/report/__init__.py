@@ -1,0 +1,1 @@
+"""Pages that show runs, and figures of the papers."""
