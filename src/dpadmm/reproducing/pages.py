@@ -1,0 +1,113 @@
+"""docs/reproductions.md, made from the results: a row for every figure, verdict first; then each figure by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dpadmm.reproducing.checks import Finding, totals
+from dpadmm.reproducing.collection import PAPERS
+from dpadmm.reproducing.results import Results, load
+from dpadmm.reproducing.target import Target
+
+RESULTS = "results"
+MOST_ROWS = 60  # of a figure's table; the rest is in its file
+OPENING = """# Reproductions
+
+Every figure and table of the five papers, run anew. This page is made from the files in `reproductions/results/` by
+`dpadmm reproduce --write docs/reproductions.md`, and says of each figure whether the paper's claim holds here.
+`dpadmm reproduce 000 figure-1` runs one at a small scale in less than two minutes; `--scale paper` uses the paper's own
+sizes, and can be interrupted and resumed; `--scale medium` has the paper's data and fewer rounds, for figures whose own
+number of them takes days. Epsilons are those of the papers, mostly of one round; **the true total of every curve stands
+beside it**. Papers 000 to 003 print hardly any numbers; where they do, theirs are beside ours.
+
+A verdict is a count: how many of the comparisons that the claim implies come out as claimed. What the papers do not say
+(graphs, steps, numbers of rounds) was chosen once, and is in the files in `reproductions/`. Comparisons at equal true
+budgets, which the papers do not make, are in [equal budgets](equal_budgets.md).
+"""
+HEADER = ("| verdict | figure | claim | scale | true total epsilon |", "|---|---|---|---|---|")
+
+
+def page(targets: Sequence[Target], folder: Path) -> str:
+    """The whole page; a figure is shown at the largest scale there are results of."""
+    shown = {target.id: _best(target, folder) for target in targets}
+    lines = [OPENING, *HEADER]
+    lines += [_row(target, shown[target.id]) for target in targets]
+    for paper, title in PAPERS.items():
+        mine = [target for target in targets if target.paper == paper]
+        lines += ["", f"## {title}"]
+        for target in mine:
+            lines += _section(target, shown[target.id], folder)
+    return "\n".join(lines) + "\n"
+
+
+def _best(target: Target, folder: Path) -> Results | None:
+    found = (load(target, scale, folder / RESULTS / scale) for scale in reversed(tuple(target.scales)))
+    return next((each for each in found if each is not None), None)
+
+
+def _row(target: Target, results: Results | None) -> str:
+    name = f"[{target.paper}, {target.figure}](#{_anchor(target)})"
+    if results is None:
+        return f"| not run | {name} | {target.claim} | - | - |"
+    spent = list(totals(results.findings).values())
+    total = _range(min(low for low, _ in spent), max(high for _, high in spent)) if spent else "not private"
+    return f"| **{results.verdict}** | {name} | {target.claim} | {results.scale} | {total} |"
+
+
+def _anchor(target: Target) -> str:
+    """As Markdown makes one of the heading."""
+    return re.sub(r"[^\w\- ]", "", f"{target.paper} {target.figure}").strip().replace(" ", "-").lower()
+
+
+def _range(low: float, high: float) -> str:
+    ends = dict.fromkeys(f"{end:.3g}" if end < 1000.0 else f"{end:,.0f}" for end in (low, high))
+    return " to ".join(ends)
+
+
+def _section(target: Target, results: Results | None, folder: Path) -> list[str]:
+    title = f"{target.title[0].upper()}{target.title[1:]}"
+    lines = ["", f"### {target.paper} {target.figure}", "", f"{title}. Claim: {target.claim}"]
+    if results is None:
+        return [*lines, "", "No results are kept."]
+    lines += ["", results.sentence]
+    if target.remark:
+        lines += ["", target.remark]
+    place = f"../reproductions/{RESULTS}/{results.scale}"
+    lines += ["", f"![{target.paper}, {target.figure}: {target.title}]({place}/{target.id}.png)", ""]
+    lines += _table(results, results.published(folder))
+    made = f"`{results.command}`, {results.date}, {results.seconds:,.0f} s of computing"
+    return [*lines, "", f"{made}. Numbers: [{target.id}.csv]({place}/{target.id}.csv)."]
+
+
+def _table(results: Results, published: Mapping[str, float]) -> list[str]:
+    """Final values of every run, with what it cost."""
+    inside = [(job, outcome) for job, outcome in results.findings if job.fits(results.target.shown)]
+    metrics = [name for name in results.target.metrics if any(name in outcome.tracks for _, outcome in inside)]
+    axes = list(dict.fromkeys(axis for job, _ in inside for axis in job.place))
+    heads = ["curve", *axes, *(name.replace("_", " ") for name in metrics)]
+    heads += (["the paper"] if published else []) + ["claimed total", "true total"]
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    for job, outcome in inside[:MOST_ROWS]:
+        cell = [job.place[axis].label if axis in job.place else "" for axis in axes]
+        values = [_value((job, outcome), metric) for metric in metrics]
+        theirs = [_number(published.get(job.name))] if published else []
+        total = _number(outcome.epsilon) if outcome.private else "not private"
+        lines.append(f"| {' | '.join([job.curve, *cell, *values, *theirs, _number(outcome.claimed), total])} |")
+    if len(inside) > MOST_ROWS:
+        lines += ["", f"{len(inside) - MOST_ROWS} more rows are in the file."]
+    return lines
+
+
+def _value(finding: Finding, metric: str) -> str:
+    _, outcome = finding
+    if metric not in outcome.tracks:
+        return "-"
+    track = outcome.tracks[metric]
+    spread = f" ± {track.deviation[-1]:.2g}" if track.deviation[-1] > 0.0 else ""
+    return f"{track.end:.4g}{spread}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}" if value < 10_000.0 else f"{value:,.0f}"
