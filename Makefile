@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SOURCES := src tests benchmarks reproductions demos
+SOURCES := src tests benchmarks demos docs/hooks.py docs/pictures
 
-.PHONY: demo test torture federation-demo federation-test check format bench reproduce audit clean
+.PHONY: demo test torture federation-demo federation-test check format bench reproduce audit docs docs-serve clean
 
 demo: .venv/installed
 	$(BIN)/dpadmm demo
@@ -50,18 +50,21 @@ bench: .venv/installed-dev
 	$(PIP) cvxpy
 	$(BIN)/python benchmarks/power_flow.py
 
-# The papers' tables beside ours; those on MNIST need DPADMM_DATA.
+# Every figure and table of the papers at a small scale; with SCALE=paper at the papers' own sizes, which takes hours.
+SCALE ?= small
 reproduce: .venv/installed-dev
-	$(BIN)/python reproductions/ryu_kim_mnist.py
-	$(BIN)/python reproductions/ryu_kim_power_flow.py
-	$(BIN)/python reproductions/ding_adult.py
-	$(BIN)/python reproductions/zhang_adult.py
-	$(BIN)/python reproductions/zhou_xiang_tables.py
-	$(BIN)/python reproductions/functional_components.py
+	$(BIN)/dpadmm reproduce --scale $(SCALE)
 
 # Every private recipe attacked with many transcripts; the table goes into docs/audit.md.
 audit: .venv/installed-dev
 	$(BIN)/dpadmm audit --algorithm all --epsilon 1,4 --delta 1e-5 --transcripts 50000 --seed 1 --write docs/audit.md
+
+# The documentation site, into site/: open site/index.html. It needs no network, neither to build nor to read.
+docs: .venv/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: .venv/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Setting up .venv (once; a few minutes)..."
@@ -74,4 +77,4 @@ audit: .venv/installed-dev
 	@touch $@
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

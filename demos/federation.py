@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
+import importlib
 import json
 import os
 import shlex
@@ -197,14 +197,8 @@ def command(*words: str) -> list[str]:
 
 def load_postgres() -> Any:
     """The tests' own server of PostgreSQL."""
-    path = Path(__file__).resolve().parents[1] / "tests" / "federation" / "postgres.py"
-    spec = importlib.util.spec_from_file_location("postgres", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["postgres"] = module
-    spec.loader.exec_module(module)
-    return module
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
+    return importlib.import_module("postgres")
 
 
 if __name__ == "__main__":
