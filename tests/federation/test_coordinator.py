@@ -41,7 +41,7 @@ class Killed(Exception):
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpadmm.federation.joining.POLL", 0.001)
-    monkeypatch.setattr("dpadmm.federation.coordinator.GLANCE", 0.01)
+    monkeypatch.setattr("dpadmm.federation.coordinator.GLANCE", 0.0)  # every round is told, however fast
 
 
 @pytest.fixture
