@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import tracemalloc
 from typing import Any
 
 import networkx
@@ -219,15 +219,10 @@ def test_means_leave_their_argument_alone_and_refuse_other_shapes() -> None:
             graph.means(wrong)
 
 
-def test_ten_thousand_nodes_are_quick() -> None:
-    start = time.perf_counter()
+def test_ten_thousand_nodes() -> None:  # how quick they are is in benchmarks/graphs.py
     graph = parse("random-regular:10000:6")
     values = np.random.default_rng(0).normal(size=(10_000, 50))
-    built = time.perf_counter()
-    for _ in range(10):
-        found = graph.means(values)
-    assert built - start < 10.0
-    assert time.perf_counter() - built < 5.0  # a Python loop over nodes takes longer once
+    found = graph.means(values)
     assert set(graph.degrees.tolist()) == {6}
     node = 1234
     assert np.allclose(found[node], values[graph.neighbours(node)].mean(axis=0), rtol=0, atol=1e-14)
@@ -297,10 +292,13 @@ WRONG: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize(("text", "said"), WRONG.items(), ids=lambda part: str(part)[:40])
 @pytest.mark.parametrize("reader", [parse, count])
 def test_a_wrong_text_is_refused_before_anything_is_built(reader: Any, text: str, said: tuple[str, ...]) -> None:
-    start = time.perf_counter()
-    with pytest.raises(InputError) as error:
-        reader(text)
-    assert time.perf_counter() - start < 2.0
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError) as error:
+            reader(text)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
     assert all(words in str(error.value) for words in said), str(error.value)
     assert len(str(error.value)) < 400
 
