@@ -11,6 +11,7 @@ import numpy as np
 from numba import prange
 
 from dpadmm.problems.compiled import compiled
+from dpadmm.problems.kernels.few import add_rows, scores_of
 
 
 class Shape(NamedTuple):
@@ -20,8 +21,8 @@ class Shape(NamedTuple):
     cap: float = 1.0
 
 
-# Rows whose gradients one matrix product adds up. In float32 that product may lose BLOCK units of the last place of all
-# it adds, which privacy pays for (`Softmax.summation_error`); blocks are then added in float64.
+# Rows whose gradients are added up in the precision of the records. In float32 that may lose BLOCK units of the last
+# place of all it adds, which privacy pays for (`Softmax.summation_error`); blocks are then added in float64.
 BLOCK = 64
 
 
@@ -124,14 +125,19 @@ def gradient(
     """out[c] = weight * sum over the rows of chunk c of row (probabilities - one_hot)ᵀ, flat."""
     for c in prange(starts.size):
         agent = agents[c]
-        model = x[agent].reshape(features.shape[1], loss.classes)
-        total = np.zeros((loss.classes, features.shape[1]), dtype=out.dtype)
+        model = np.ascontiguousarray(x[agent].reshape(features.shape[1], loss.classes).T)
+        total = np.zeros(model.shape, dtype=out.dtype)
+        some = np.empty_like(model)
+        block = np.empty((BLOCK, loss.classes), dtype=x.dtype)
         for start in range(starts[c], stops[c], BLOCK):
-            rows = features[start : min(start + BLOCK, stops[c])]
-            scores = np.dot(rows, model)
+            stop = min(start + BLOCK, stops[c])
+            scores = block[: stop - start]
+            scores_of(features, start, stop, model, scores)
             _normalise(scores)
             _residuals(scores, targets, start, loss.cap)
-            total += np.dot(np.ascontiguousarray(scores.T), rows)
+            some[:] = 0.0
+            add_rows(features, start, stop, scores, some)
+            total += some
         for k in range(loss.classes):
             for j in range(features.shape[1]):
                 out[c, j * loss.classes + k] = weights[agent] * total[k, j]

@@ -38,7 +38,7 @@ class Softmax(Loss):
         return (2.0 if norm == 1 else math.sqrt(2.0)) * self.residual_cap * row_bound
 
     def summation_error(self, counts: IntArray, precision: str) -> FloatArray:
-        """In float32 the rows of a block are added by a matrix product in float32, the blocks in float64."""
+        """In float32 the rows of a block are added in float32, the blocks in float64."""
         exact = super().summation_error(counts, precision)
         return exact if precision == "float64" else exact + (kernels.BLOCK + 16.0) * 2.0**-24
 
