@@ -328,6 +328,20 @@ def test_the_same_numbers_make_the_same_picture(declared, tmp_path):
     assert (tmp_path / "a" / "000-figure-1.png").read_bytes() == (tmp_path / "b" / "000-figure-1.png").read_bytes()
 
 
+def test_kept_results_are_drawn_anew(declared, tmp_path):
+    target = declared()
+    words = ("--redraw", "--folder", tmp_path / "declared", "--out", tmp_path / "out", "--json")
+    refused = command(*words)
+    assert (refused.exit_code, "has no results" in " ".join(refused.stderr.split())) == (2, True)
+    reproduce(target, "small", tmp_path / "out", tmp_path)
+    picture = tmp_path / "out" / "000-figure-1.png"
+    drawn = picture.read_bytes()
+    picture.write_bytes(b"")
+    assert json.loads(command(*words).stdout)["drawn"] == ["000-figure-1"]
+    assert picture.read_bytes()[:8] == drawn[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
 def test_a_file_that_is_not_there_is_refused():
     with pytest.raises(InputError, match=r"^gone\.toml cannot be read"):
         read(Path("gone.toml"))

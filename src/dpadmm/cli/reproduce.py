@@ -54,6 +54,7 @@ def reproduce(
     write: Annotated[
         Path | None, typer.Option("--write", help="Make the documentation's page from kept results; runs nothing.")
     ] = None,
+    redrawn: Annotated[bool, typer.Option("--redraw", help="Draw kept results anew; runs nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the papers' figures and tables, and say whether their claims hold.
@@ -75,13 +76,17 @@ def reproduce(
         raise InputError(f"none of these figures has a {scale} scale; all have {' and '.join(REQUIRED)}.")
     if listed:
         _list(chosen, scale, as_json)
-    elif write is not None:
+        return
+    if write is not None:
         write.write_text(page(collection.targets(place), place))
         if as_json:
             print_json({"written": str(write), "figures": len(chosen)})
+        return
+    _check_drawing()
+    kept = destination or place / "results" / scale
+    if redrawn:
+        _redraw(chosen, scale, kept, place, as_json)
     else:
-        _check_drawing()
-        kept = destination or place / "results" / scale
         _run(chosen, scale, kept, place, workers, as_json)
 
 
@@ -103,6 +108,18 @@ def _list(chosen: list[Target], scale: str, as_json: bool) -> None:
     for target in chosen:
         shown.add_row(target.id, str(len(target.jobs(scale))), target.title)
     out().print(shown)
+
+
+def _redraw(chosen: list[Target], scale: str, kept: Path, place: Path, as_json: bool) -> None:
+    from dpadmm.reproducing.reproduce import redraw
+
+    drawn = redraw(chosen, scale, kept, place)
+    if not drawn:
+        raise InputError(f"{str(kept)!r} has no results of these figures at the {scale} scale; run them first.")
+    if as_json:
+        print_json({"scale": scale, "out": str(kept), "drawn": drawn})
+    else:
+        out().print(f"drawn: {', '.join(drawn)}", soft_wrap=True)
 
 
 def _run(chosen: list[Target], scale: str, kept: Path, place: Path, workers: int, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from dpadmm import __version__
 from dpadmm.reproducing.drawing import draw
 from dpadmm.reproducing.outcome import Outcome, kept
-from dpadmm.reproducing.results import Results
+from dpadmm.reproducing.results import Results, load
 from dpadmm.reproducing.running import digest, run_all
 from dpadmm.reproducing.target import Job, Target
 
@@ -49,6 +49,14 @@ def reproduce(
     results.write(out)
     draw(results, results.published(published), out / f"{target.id}.png")
     return results
+
+
+def redraw(targets: Iterable[Target], scale: str, out: Path, published: Path) -> list[str]:
+    """Draws the figures of what is kept in a folder anew; the names of those there are."""
+    found = [results for target in targets if (results := load(target, scale, out)) is not None]
+    for results in found:
+        draw(results, results.published(published), out / f"{results.target.id}.png")
+    return [results.target.id for results in found]
 
 
 def _key(job: Job) -> str:
