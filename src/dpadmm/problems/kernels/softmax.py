@@ -105,8 +105,10 @@ def _losses(scores: Any, targets: Any, first: int, cap: float) -> Any:
 def _sparse_scores(data: Any, indices: Any, indptr: Any, low: int, high: int, model: Any) -> Any:
     scores = np.zeros((high - low, model.shape[1]), dtype=model.dtype)
     for row in range(low, high):
-        for k in range(indptr[row], indptr[row + 1]):
-            scores[row - low] += data[k] * model[indices[k]]
+        for e in range(indptr[row], indptr[row + 1]):
+            number, column = data[e], indices[e]
+            for k in range(model.shape[1]):
+                scores[row - low, k] += number * model[column, k]
     return scores
 
 
@@ -166,8 +168,10 @@ def sparse_gradient(
         _residuals(scores, targets, starts[c], loss.cap)
         total = np.zeros(model.shape, dtype=out.dtype)
         for r in range(scores.shape[0]):
-            for k in range(indptr[starts[c] + r], indptr[starts[c] + r + 1]):
-                total[indices[k]] += weights[agent] * data[k] * scores[r]
+            for e in range(indptr[starts[c] + r], indptr[starts[c] + r + 1]):
+                number, column = weights[agent] * data[e], indices[e]
+                for k in range(loss.classes):
+                    total[column, k] += number * scores[r, k]
         out[c] = total.reshape(-1)
 
 
