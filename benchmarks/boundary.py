@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpadmm._threads import one_thread_pool
 from dpadmm.admm.rounds import absorb, answer, combine
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import prepare
 from dpadmm.privacy.randomness import Seeded
-from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.spec import Experiment
 from timing import arguments, best, show
 

@@ -20,11 +20,11 @@ from dataclasses import replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dpadmm._threads import one_thread_pool
 from dpadmm.datasets import Dataset, load
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import Seeded, generator
-from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.losses import Softmax
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec import RunSpec

@@ -14,11 +14,11 @@ import time
 import numpy as np
 from scipy.optimize import minimize
 
+from dpadmm._threads import one_thread_pool
 from dpadmm.admm.graphs import parse
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import Prepared, prepare
 from dpadmm.privacy.randomness import Seeded
-from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec import Experiment, RunSpec
 from timing import arguments, at_its_best, seconds, show

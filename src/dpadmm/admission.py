@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations import Output
 from dpadmm.admm.rounds import AgentState
@@ -15,7 +16,7 @@ from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError, Refused
 from dpadmm.policy import Policy
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 
 def check_parts(

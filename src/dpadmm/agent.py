@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._threads import one_thread_pool
 from dpadmm.admission import check_parts, check_policy, check_reach, check_real, check_shards
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release, Words
@@ -31,12 +33,11 @@ from dpadmm.parties import WAIT
 from dpadmm.policy import Policy
 from dpadmm.privacy.book import Book, Step, Stored
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import IntArray, Randomness, Seeded, System
+from dpadmm.privacy.randomness import Randomness, Seeded, System
 from dpadmm.privacy.relations import Relation
 from dpadmm.privacy.shelf import Shelf, default_folder
 from dpadmm.privacy.wire import digest
-from dpadmm.problems.compiled import one_thread_pool
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 from dpadmm.request import EVALUATION, Request, is_name
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._fields import names, typed
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError
-from dpadmm.fields import names, typed
 from dpadmm.parties import DROP, MISSING, WAIT
 from dpadmm.privacy.wire import canonical, digest
 from dpadmm.schema import Schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.rounds import AgentState, absorb, begin, unmoved
 from dpadmm.agreement import Agreement
@@ -12,7 +13,6 @@ from dpadmm.errors import Refused
 from dpadmm.parties import DROP, WAIT
 from dpadmm.policy import Policy
 from dpadmm.privacy.book import Book
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(eq=False)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 _SCORES_AT_ONCE = 20_000_000
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpadmm._fields import names, typed
 from dpadmm.errors import InputError, Refused, unknown
-from dpadmm.fields import names, typed
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.relations import Relation

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import Refused
 from dpadmm.privacy.chain import Seal
-from dpadmm.problems.shards import FloatArray
 
 EVALUATION = "evaluation"
 LARGEST = 1e100

@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tomli_w
 
+from dpadmm._fields import names
 from dpadmm.datasets.dataset import Encodes
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
 from dpadmm.datasets.functional.encoder import CurveEncoder
 from dpadmm.datasets.tables import numbers
 from dpadmm.errors import InputError
-from dpadmm.fields import names
 from dpadmm.privacy.wire import canonical, digest
 
 if TYPE_CHECKING:

@@ -15,6 +15,9 @@ from typing import Any
 
 import tomli_w
 
+from dpadmm._arrays import IntArray
+from dpadmm._fields import names, typed
+from dpadmm._registry import build
 from dpadmm.admm import graphs
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.graphs import Graph
@@ -24,16 +27,13 @@ from dpadmm.admm.schedules import SCHEDULES
 from dpadmm.admm.setting import Setting
 from dpadmm.asked import FIELDS, request
 from dpadmm.errors import InputError, unknown
-from dpadmm.fields import names, typed
 from dpadmm.papers import ALGORITHMS
 from dpadmm.parties import FederationSpec
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
-from dpadmm.problems.naming import build
 from dpadmm.problems.penalties import PENALTIES
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets.text import parse
-from dpadmm.problems.shards import IntArray
 from dpadmm.quantiles import ordered, with_levels
 
 AUTO = "auto"  # the name of a rule that chooses a recipe (`engine/automatic`)

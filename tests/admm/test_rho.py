@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 
+from dpadmm._registry import build
 from dpadmm.admm.noise import Level, Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.rho import RHO_SCHEDULES, BalancedRho, ConstantRho, GeometricRho, GrowingRho
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget, classic_multiplier
 from dpadmm.problems.losses import Logistic, Softmax
-from dpadmm.problems.naming import build
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Ball, Box, Each, Range, Simplex, Whole
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.audit.inversion import Fit, Recovered, compare, invert, wrongness
-from dpadmm.problems.shards import FloatArray, IntArray
 
 
 def _rows(count: int, width: int, seed: int = 0) -> FloatArray:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.audit.attacks import trained
 from dpadmm.audit.bounds import BOUNDS, GAUSSIAN
@@ -34,7 +35,7 @@ from dpadmm.privacy import gaussian
 from dpadmm.privacy.events import GaussianDpEvent
 from dpadmm.privacy.randomness import Randomness, Seeded, derived
 from dpadmm.problems.losses.capped import CAP
-from dpadmm.problems.shards import FloatArray, Shards, gather
+from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.standard import BOUND, Standard, standard
 from dpadmm.spec import Experiment
 

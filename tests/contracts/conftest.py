@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from dpadmm._arrays import FloatArray
+from dpadmm._registry import build
 from dpadmm.problems.losses import LOSSES, Loss
-from dpadmm.problems.naming import build
-from dpadmm.problems.shards import FloatArray, Shards, gather
+from dpadmm.problems.shards import Shards, gather
 
 CLASSES = {"binary": 2, "multiclass": 3, "regression": 0}
 SOME_TARGETS = [-1000.0, -1.0, -0.1, 0.0, 0.1, 1.0, 1000.0]

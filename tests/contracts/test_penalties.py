@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpadmm._registry import build
 from dpadmm.errors import InputError
-from dpadmm.problems.naming import build
 from dpadmm.problems.penalties import L1, PENALTIES, ElasticNet, Mcp, Penalty, RoundedElasticNet, Scad
 
 WIDTH = 6

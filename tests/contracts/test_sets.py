@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from dpadmm._registry import build
 from dpadmm.errors import InputError
-from dpadmm.problems.naming import build
 from dpadmm.problems.sets import SETS, WRITTEN, Affine, Ball, Box, ConvexSet, Intersection, Polyhedron, Range, Whole
 from dpadmm.problems.sets.conic import ConicProjector
 from dpadmm.problems.sets.programme import ConeProgramme

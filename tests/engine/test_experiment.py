@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dpadmm._threads import one_thread_pool
 from dpadmm.admm.rounds import begin
 from dpadmm.agent import Agent
 from dpadmm.engine import experiment as module
@@ -18,7 +19,6 @@ from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.memory import MemoryLedger
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.shards import gather
 from dpadmm.request import Request
 from dpadmm.spec import Experiment

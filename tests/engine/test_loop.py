@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from dpadmm._threads import one_thread_pool
 from dpadmm.engine.experiment import train
 from dpadmm.engine.loop import Cohort, rounds, start, without_memory
 from dpadmm.engine.preparing import prepare
 from dpadmm.privacy.randomness import Seeded
-from dpadmm.problems.compiled import one_thread_pool
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from dpadmm._registry import build
 from dpadmm.admm.algorithm import Plan
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.errors import InputError
@@ -22,7 +23,6 @@ from dpadmm.privacy import gaussian
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import STATISTICS, ColumnMoments
-from dpadmm.problems.naming import build
 from dpadmm.problems.shards import gather
 from dpadmm.spec import RunSpec
 

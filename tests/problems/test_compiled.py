@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numba
 import pytest
 
-from dpadmm.problems import compiled as room
-from dpadmm.problems.compiled import compiled, implements
+from dpadmm.problems.kernels import compiled as room
 from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels.compiled import compiled, implements
 
 
 class Tripled(NamedTuple):
@@ -54,7 +54,7 @@ def test_a_copy_of_the_same_sources_has_the_same_cache_folder(copy: Path) -> Non
     assert room._cache_folder() == room._CACHE_FOLDER
 
 
-@pytest.mark.parametrize("changed", ["losses/hinge.py", "kernels/dense.py", "compiled.py", "shards.py"])
+@pytest.mark.parametrize("changed", ["losses/hinge.py", "kernels/dense.py", "kernels/compiled.py", "shards.py"])
 def test_a_changed_source_has_a_cache_folder_of_its_own(copy: Path, changed: str) -> None:
     before = room._cache_folder()
     source = copy / changed

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from dpadmm._registry import build
 from dpadmm.problems.losses import (
     LOSSES,
     CappedLogistic,
@@ -25,7 +26,6 @@ from dpadmm.problems.losses import (
     SmoothedQuantile,
     Softmax,
 )
-from dpadmm.problems.naming import build
 from dpadmm.problems.shards import gather
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpadmm._registry import build
 from dpadmm.errors import ConvergenceError, InputError
-from dpadmm.problems.naming import build
 from dpadmm.problems.sets import SETS, Ball, Intersection, NonCrossing, Polyhedron
 from dpadmm.problems.sets.conic import ConicProjector
 from dpadmm.problems.sets.newton import Answer, Question

@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from dpadmm._registry import build
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, Loss, Quantile, Quantiles, SmoothedQuantile
-from dpadmm.problems.naming import build
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards, gather
 

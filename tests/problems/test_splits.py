@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpadmm._registry import build
 from dpadmm.errors import InputError
-from dpadmm.problems.naming import build
 from dpadmm.problems.splits import SPLITS
 
 RECORDS, LABELS = 1003, 5

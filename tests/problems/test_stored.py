@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpadmm._threads import one_thread_pool
 from dpadmm.errors import InputError
 from dpadmm.problems import shards as shards_module
 from dpadmm.problems import stored as stored_module
 from dpadmm.problems.blocks import ArrayBlocks
-from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.losses import LOSSES, STATISTICS, Logistic
 from dpadmm.problems.shards import CHUNK, Shards, gather
 from dpadmm.problems.stored import StoredShards, gather_blocks

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.consensus import Consensus
 from dpadmm.admm.noise import Density, Level, Noise, Request, TotalBudget, step_epsilon
 from dpadmm.admm.perturbations.base import Perturbation
@@ -27,7 +28,6 @@ from dpadmm.privacy.accounting import Accounts, best
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import DpEvent
 from dpadmm.privacy.mechanisms import Laplace, Mechanism
-from dpadmm.problems.shards import FloatArray
 
 COURSE = 2_000_000  # rounds times agents that noise can be planned for one by one
 LARGEST = 1e15  # of a step or a penalty; its inverse is the smallest

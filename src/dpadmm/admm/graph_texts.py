@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from dpadmm._arrays import IntArray
 from dpadmm.admm.topologies import refuse_size
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import IntArray
 
 LONGEST = 100_000_000  # characters: the most edges that a graph may have, between six-digit numbers
 _FORM = '{"edges": [["north", "south"], ["south", "east"]]}, or with whole numbers from 0'

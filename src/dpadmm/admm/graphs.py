@@ -13,10 +13,10 @@ import numpy as np
 from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.graph_texts import is_json, listed, read, refuse_count
 from dpadmm.admm.topologies import TOPOLOGIES, Request, hopeless, refuse_size, request
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import networkx

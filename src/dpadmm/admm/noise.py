@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget, classic_multiplier
 from dpadmm.privacy.events import DpEvent
 from dpadmm.privacy.mechanisms import Gaussian, Mechanism
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

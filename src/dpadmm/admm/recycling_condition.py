@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
+from dpadmm._arrays import FloatArray
+from dpadmm._threads import one_thread_pool
 from dpadmm.admm.graphs import Graph
 from dpadmm.errors import InputError
-from dpadmm.problems.compiled import one_thread_pool
-from dpadmm.problems.shards import FloatArray
 
 MOST_NODES = 500  # eigenvalues of dense matrices, some hundred times
 LARGEST = 1e50  # of the numbers: products of four of them are numbers still

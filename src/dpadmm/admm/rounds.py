@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.perturbations.base import Release, Task, Words
 from dpadmm.admm.solvers.base import Memory, Trail
 from dpadmm.admm.subproblem import Subproblem
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.solvers.base import Words
-from dpadmm.problems.shards import FloatArray, IntArray
 
 Draw = Callable[[Words, str, IntArray, FloatArray], tuple[IntArray, IntArray]]
 """Records drawn for one step, by (words, purpose, record counts, rates): numbers within their agent, the agents' one

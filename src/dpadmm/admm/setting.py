@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.graphs import Graph
 from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.penalties import NoPenalty
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.shards import PRECISIONS, FloatArray, IntArray
+from dpadmm.problems.shards import PRECISIONS
 
 # Norms of clipped rows and single products are rounded: a few units of the last place, widened by far more. What
 # whole sums can lose is counted apart (`Loss.summation_error`).

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 
 @dataclass(frozen=True, eq=False)

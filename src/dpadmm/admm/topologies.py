@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import IntArray
 from dpadmm.errors import InputError, unknown
-from dpadmm.problems.shards import IntArray
 
 MOST_NODES = 200_000
 MOST_EDGES = 5_000_000

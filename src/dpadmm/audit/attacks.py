@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.audit.bounds import Bound, Mistakes
 from dpadmm.audit.likelihood import NOISE, RATIO
 from dpadmm.audit.measured import Measured
 from dpadmm.audit.scene import Scene
 from dpadmm.audit.transcripts import Progress, SideBySide, Source, transcripts
 from dpadmm.privacy.randomness import derived
-from dpadmm.problems.shards import FloatArray, IntArray
 
 TRAINING = 1.0  # transcripts to fix an attack on, for each that it is tried on
 FEWEST = 500

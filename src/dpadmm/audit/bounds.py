@@ -23,15 +23,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 from scipy.stats import binom
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,9 +25,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import least_squares, linear_sum_assignment
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.privacy.randomness import generator
 from dpadmm.problems.rows import clip_rows
-from dpadmm.problems.shards import FloatArray, IntArray
 
 STARTS = 20  # of the search, as the effort allows
 EVALUATIONS, FEW = 300, 30  # of one start; few where only noise is left to be fitted

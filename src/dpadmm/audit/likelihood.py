@@ -19,6 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, WordArray
 from dpadmm.admm.algorithm import Phase
 from dpadmm.admm.perturbations import Objective, Output, Unperturbed
 from dpadmm.admm.rounds import answer, subproblem
@@ -26,8 +27,7 @@ from dpadmm.admm.solvers import GradientSteps, Solver
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.audit.messages import EVALUATION, Message
 from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Laplace, Mechanism
-from dpadmm.privacy.randomness import WordArray
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 LOG_DENSITY: dict[str, Callable[[FloatArray], FloatArray]] = {
     Gaussian.name: lambda noise: -0.5 * (noise * noise).sum(axis=1),

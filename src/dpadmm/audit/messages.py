@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.algorithm import Phase, Plan
 from dpadmm.admm.rounds import AgentState, absorb
 from dpadmm.engine.loop import Cohort, State, evaluate, rounds
-from dpadmm.privacy.randomness import IntArray
-from dpadmm.problems.shards import FloatArray
 
 EVALUATION = 0  # the round that stands for the estimate of an error, which is asked for after the last
 

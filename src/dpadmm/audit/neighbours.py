@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses.base import Loss
-from dpadmm.problems.shards import FloatArray, Shards, gather
+from dpadmm.problems.shards import Shards, gather
 
 OVER = 8.0  # rows are handed in so many times longer than the bound: that they are clipped is audited as well
 FAR = 1e6  # a target that no model comes near

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpadmm._arrays import BoolArray, FloatArray, IntArray
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.noise import Request
 from dpadmm.audit.bounds import guessed
@@ -27,11 +27,9 @@ from dpadmm.audit.scene import Stage, chosen, noise_norm
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import Seeded, derived, generator
-from dpadmm.problems.shards import FloatArray, IntArray, Shards
+from dpadmm.problems.shards import Shards
 
 FEWEST, MOST = 20, 4_000
-
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from math import isqrt
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.rounds import subproblem
 from dpadmm.admm.solvers import Exact, GradientAnswer
@@ -31,7 +32,7 @@ from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.randomness import Seeded, generator
-from dpadmm.problems.shards import FloatArray, Shards, gather
+from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec import DataSpec, RunSpec
 
 VICTIM = 0

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
+from dpadmm._registry import build
 from dpadmm.admm import graphs
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.noise import Request
@@ -22,9 +24,8 @@ from dpadmm.privacy.mechanisms import MECHANISMS
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.losses.base import Loss
-from dpadmm.problems.naming import build
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 ROUNDS = 4
 RECORDS = 10

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from dpadmm._arrays import FloatArray
 from dpadmm.audit.auditing import Audit
 from dpadmm.audit.bounds import GAUSSIAN, ONE_RUN
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
-from dpadmm.problems.shards import FloatArray
 
 COLUMNS = 4
 MOST = 48  # panels

@@ -12,12 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray, WordArray
 from dpadmm.audit.likelihood import evidence
 from dpadmm.audit.messages import messages
 from dpadmm.audit.scene import Scene
 from dpadmm.engine.loop import Cohort, State, start
-from dpadmm.privacy.randomness import IntArray, Randomness, Seeded, WordArray, derived
-from dpadmm.problems.shards import FloatArray
+from dpadmm.privacy.randomness import Randomness, Seeded, derived
 
 TOGETHER = 20_000  # transcripts of one batch
 

@@ -86,7 +86,7 @@ def _measured(graph: Graph) -> dict[str, Any]:
     from scipy.linalg import eigh
     from scipy.sparse.csgraph import shortest_path
 
-    from dpadmm.problems.compiled import one_thread_pool
+    from dpadmm._threads import one_thread_pool
 
     small = graph.nodes <= MEASURED
     diameter = connectivity = None

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpadmm._arrays import IntArray
 from dpadmm.datasets.encoding import Encoder
 from dpadmm.datasets.tables import first, numbers, place, texts
 from dpadmm.errors import InputError, unknown
-from dpadmm.problems.blocks import Block, IntArray, StoredFile
+from dpadmm.problems.blocks import Block, StoredFile
 
 if TYPE_CHECKING:
     import pyarrow

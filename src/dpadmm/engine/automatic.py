@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from dpadmm._arrays import IntArray
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
-from dpadmm.problems.shards import IntArray
 from dpadmm.spec import RunSpec
 
 STAR, GRAPH = "dp-accelerated", "pvp-graph"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
@@ -18,8 +19,8 @@ from dpadmm.agent import Agent
 from dpadmm.engine.loop import Cohort
 from dpadmm.engine.workforce import RUN, Reading
 from dpadmm.privacy.memory import MemoryLedger
-from dpadmm.privacy.randomness import IntArray, Randomness
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.privacy.randomness import Randomness
+from dpadmm.problems.shards import Shards
 
 
 @dataclass(frozen=True, eq=False)

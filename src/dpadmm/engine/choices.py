@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import IntArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.admm.solvers import Sgd, Svrg
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import IntArray
 from dpadmm.spec import RunSpec
 
 BATCHES = (0.01, 0.03, 0.1, 0.3)

@@ -17,6 +17,7 @@ from typing import Any
 
 from distributed import CancelledError, Client, Future, KilledWorker
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
 from dpadmm.engine import batches
@@ -24,7 +25,6 @@ from dpadmm.engine.loop import Cohort, State
 from dpadmm.engine.station import Parcel, Report, Station, at_work
 from dpadmm.engine.workforce import Reading
 from dpadmm.errors import ClusterError
-from dpadmm.problems.shards import FloatArray
 from dpadmm.request import Request
 
 TRIES = 5  # of one order, before the run is given up

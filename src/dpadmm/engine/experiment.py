@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import PaperNoise
 from dpadmm.admm.recycling_condition import Condition, condition
@@ -34,7 +35,6 @@ from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.problems.components import Components
-from dpadmm.problems.shards import FloatArray
 from dpadmm.spec import Experiment
 
 LARGEST_GRAPH = 100  # nodes up to which the convergence of recycled rounds is looked into without being asked

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.owners import Owners
@@ -22,7 +23,6 @@ from dpadmm.errors import InputError
 from dpadmm.metrics import consensus_residual
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.privacy.randomness import Seeded
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

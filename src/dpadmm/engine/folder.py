@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._registry import build
 from dpadmm.datasets import CurveEncoder, Encoder, read_table
 from dpadmm.datasets.dataset import Encodes
 from dpadmm.engine.live import write_json
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import LOSSES
-from dpadmm.problems.naming import build
 from dpadmm.problems.shards import gather
 from dpadmm.spec import Experiment, read
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.problems.shards import FloatArray
+from dpadmm._arrays import FloatArray
 
 _NODES = "nodes."
 

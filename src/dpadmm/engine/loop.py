@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.rounds import AgentState, begin, combine, opening
 from dpadmm.agent import Agent
 from dpadmm.engine.workforce import RUN, InProcess, Workforce
 from dpadmm.privacy.memory import MemoryLedger
-from dpadmm.privacy.randomness import IntArray, Randomness
-from dpadmm.problems.compiled import one_thread_pool
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.privacy.randomness import Randomness
+from dpadmm.problems.shards import Shards
 from dpadmm.request import EVALUATION, Request
 
 

@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from dpadmm import metrics
+from dpadmm._arrays import FloatArray
 from dpadmm.engine.loop import Cohort, State
 from dpadmm.engine.slopes import SlopeError
 from dpadmm.engine.workforce import Everywhere, Reading, Workforce, look
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 SIGNALS = 12  # rounds at which the noise is compared with what it covers: that takes a look at all records
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
@@ -26,7 +27,7 @@ from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.memory import MemoryLedger
 from dpadmm.privacy.randomness import System
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 from dpadmm.request import Request
 from dpadmm.spec import RunSpec
 

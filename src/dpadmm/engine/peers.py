@@ -12,13 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.graphs import Graph
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import begin
 from dpadmm.agreement import Agreement
 from dpadmm.errors import ClusterError, InputError, Refused
-from dpadmm.problems.shards import FloatArray
 from dpadmm.request import Request
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._registry import build
 from dpadmm.admm import graphs
 from dpadmm.admm.algorithm import Plan
 from dpadmm.datasets import (
@@ -29,7 +30,6 @@ from dpadmm.engine.workforce import Workforce
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import generator
-from dpadmm.problems.naming import build
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.splits import SPLITS
 from dpadmm.spec import AUTO, DataSpec, Experiment

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
+from dpadmm._arrays import FloatArray
+from dpadmm._threads import one_thread_pool
 from dpadmm.errors import ConvergenceError
-from dpadmm.problems.compiled import one_thread_pool
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Whole
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 
 def optimum(problem: Problem, shards: Shards, dimension: int, tolerance: float = 1e-8) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.recycling_condition import Condition
 from dpadmm.datasets import Described
@@ -17,7 +18,6 @@ from dpadmm.engine.choices import Choice
 from dpadmm.engine.history import History
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.problems.components import Components
-from dpadmm.problems.shards import FloatArray
 from dpadmm.spec import Experiment
 
 

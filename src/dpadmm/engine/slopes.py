@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpadmm._arrays import FloatArray
 from dpadmm.datasets.dataset import Described
 from dpadmm.datasets.functional.base import gauss_legendre
-from dpadmm.problems.shards import FloatArray
 
 NODES = 256  # of the quadrature: exact to rounding for smooth functions
 

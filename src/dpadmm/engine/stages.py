@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.engine.loop import Cohort, State, rounds, start
@@ -27,7 +28,7 @@ from dpadmm.privacy.randomness import Seeded, derived
 from dpadmm.problems.components import Rule, components
 from dpadmm.problems.losses import STATISTICS
 from dpadmm.problems.losses.second_moment import unpack
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 from dpadmm.problems.standard import BOUND, standard
 from dpadmm.spec import RunSpec
 

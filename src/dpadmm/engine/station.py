@@ -22,12 +22,13 @@ from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 import dpadmm
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
 from dpadmm.agent import Agent
 from dpadmm.engine.batches import Batch
 from dpadmm.engine.workforce import RUN, Reading, look
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 from dpadmm.request import Request
 
 _NUMBA: Any = numba.config

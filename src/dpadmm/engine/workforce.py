@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 from dpadmm.request import Request
 
 if TYPE_CHECKING:

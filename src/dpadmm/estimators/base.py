@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
 from dpadmm.estimators.privacy import OwnerSpent, Privacy, PrivacyLeakWarning
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from dpadmm.engine.preparing import Prepared
     from dpadmm.spec import Experiment, RunSpec
 
-FloatArray = NDArray[np.float64]
 AUTO = "auto"  # as `spec.AUTO`, whose module would bring the compilers with it
 _LARGEST_SEED = 2**31 - 1
 

@@ -12,9 +12,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
-from dpadmm.estimators.base import AUTO, FloatArray, PrivateLinearModel, Task
+from dpadmm.estimators.base import AUTO, PrivateLinearModel, Task
 
 
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: ignore[misc]

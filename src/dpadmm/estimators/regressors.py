@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
-from dpadmm.estimators.base import AUTO, FloatArray, PrivateLinearModel, Task
+from dpadmm.estimators.base import AUTO, PrivateLinearModel, Task
 
 CLIP = 1.0  # of a residual's pull, where targets lie in [-1, 1]
 WIDTH = 0.05  # over which the kink of the check loss is rounded, likewise

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
+from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.agreement import Agreement
 from dpadmm.engine.history import History
@@ -25,8 +27,6 @@ from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.standing import Standing
 from dpadmm.federation.walking import together
 from dpadmm.parties import WAIT
-from dpadmm.problems.compiled import one_thread_pool
-from dpadmm.problems.shards import FloatArray
 from dpadmm.request import EVALUATION
 
 GLANCE = 0.25  # seconds between words on how far a run is, and between looks at nodes that walk

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._registry import build
 from dpadmm.admm.algorithm import Plan
 from dpadmm.agent import Agent
 from dpadmm.agreement import Agreement
@@ -26,7 +27,6 @@ from dpadmm.policy import Policy
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.shelf import Shelf, default_folder
 from dpadmm.problems.losses import LOSSES
-from dpadmm.problems.naming import build
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.request import Request, is_name
 from dpadmm.schema import Schema

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from dpadmm import metrics
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.agreement import Agreement
 from dpadmm.datasets import read_table
 from dpadmm.federation.standing import Standing
-from dpadmm.problems.shards import FloatArray, Shards, gather
+from dpadmm.problems.shards import Shards, gather
 from dpadmm.schema import Schema
 
 

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dpadmm._fields import names
 from dpadmm.errors import InputError
-from dpadmm.fields import names
 
 LARGEST_LOG = 1_000_000  # bytes; what is older is forgotten: strangers can make it grow
 _DIGEST = 64

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from dpadmm._fields import names, typed
 from dpadmm.datasets.files import SUFFIXES, read_table
 from dpadmm.errors import InputError, unknown
-from dpadmm.fields import names, typed
 
 if TYPE_CHECKING:
     import pyarrow

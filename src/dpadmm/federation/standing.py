@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.rounds import begin, combine, opening
@@ -24,7 +25,6 @@ from dpadmm.federation.messages import seal_to_list
 from dpadmm.parties import DROP
 from dpadmm.privacy.chain import Seal
 from dpadmm.privacy.wire import pack, unpack
-from dpadmm.problems.shards import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

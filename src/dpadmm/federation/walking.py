@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import begin
 from dpadmm.agent import Agent
 from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.messages import Nonsense, longest_release, release_in, to_bytes
-from dpadmm.problems.shards import FloatArray
 from dpadmm.request import Request
 
 Tell = Callable[[list[str], int, bytes], None]

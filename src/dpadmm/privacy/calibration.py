@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError, unknown
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.events import GaussianDpEvent
-from dpadmm.privacy.mechanisms import MECHANISMS, FloatArray
+from dpadmm.privacy.mechanisms import MECHANISMS
 from dpadmm.privacy.relations import Relation
 
 

@@ -19,11 +19,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri_exp
 
-FloatArray = NDArray[np.float64]
+from dpadmm._arrays import FloatArray
 
 _SAFETY = 1e-10
 """Relative margin on delta: several times the largest error measured."""

@@ -23,14 +23,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpadmm._arrays import FloatArray, IntArray, WordArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, PureDpEvent
-from dpadmm.privacy.randomness import IntArray, WordArray
-
-FloatArray = NDArray[np.float64]
 
 _MAGNITUDE = np.uint64(2**63 - 1)
 

@@ -21,17 +21,15 @@ from typing import Any
 import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as plds
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
 
+from dpadmm._arrays import FloatArray
 from dpadmm.privacy.events import (
     DpEvent,
     MixtureOfGaussiansDpEvent,
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
 )
-
-FloatArray = NDArray[np.float64]
 
 _LOG_TAIL = -50.0  # mass beyond the grid counts as certain disclosure: 2e-22 a step
 POINTS = 50_000  # of a grid, at most: it is then a few parts in 10^4 on the safe side

@@ -56,10 +56,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import dawsn, erf, erfcx, log_ndtr
 
+from dpadmm._arrays import FloatArray
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.relations import Relation
-
-FloatArray = NDArray[np.float64]
 
 ORDERS = tuple(1.0 + np.geomspace(0.05, 3e3, 80))
 """Rényi orders for tallies with these events; every one of them costs time in a search for the noise."""

@@ -20,10 +20,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
-from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
-WordArray = NDArray[np.uint64]
+from dpadmm._arrays import IntArray, WordArray
 
 AES_BLOCK = 16
 _BLOCK = 4

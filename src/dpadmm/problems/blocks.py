@@ -20,10 +20,10 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from dpadmm._arrays import IntArray
 from dpadmm.errors import InputError
 from dpadmm.problems.kernels import rows as kernels
 
-IntArray = NDArray[np.int64]
 Block = tuple[NDArray[Any], NDArray[Any]]
 
 

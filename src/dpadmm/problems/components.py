@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 NOISE, SHARE = "noise", "share"
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Logistic, Loss
 from dpadmm.problems.penalties import NoPenalty, Penalty
 from dpadmm.problems.sets import ConvexSet, Whole
-from dpadmm.problems.shards import FloatArray, IntArray, Shards
+from dpadmm.problems.shards import Shards
 
 
 @dataclass(frozen=True)

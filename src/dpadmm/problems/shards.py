@@ -15,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.wire import digest
 from dpadmm.problems.kernels.batch import add_chunks
 from dpadmm.problems.rows import PRECISIONS as PRECISIONS
 from dpadmm.problems.rows import Rules
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 LARGEST_FLOAT32 = 1e15  # of a coefficient: products with rows, and sums of them, stay finite
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.problems.rows import clip_rows
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 BOUND = 1.0  # no standardised row is longer, with its constant
 LOUD = 0.7  # of the noise of all columns' mean squares together, beside the longest row's square

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.wire import digest
 from dpadmm.problems.blocks import Blocks
 from dpadmm.problems.rows import Rules
-from dpadmm.problems.shards import CHUNK, FloatArray, IntArray, Shards
+from dpadmm.problems.shards import CHUNK, Shards
 
 PARTS_AT_ONCE = 2**23  # numbers that a block's chunks may come to; fewer chunks are taken where each is a large matrix
 

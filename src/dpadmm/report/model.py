@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._registry import build
 from dpadmm.applications.functional.model import CurveModel
 from dpadmm.problems.losses import LOSSES, STATISTICS
-from dpadmm.problems.naming import build
 from dpadmm.report.document import Axis, Chart, Series
 from dpadmm.report.reading import Found, blame
 from dpadmm.report.thinning import numbers

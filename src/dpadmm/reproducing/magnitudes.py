@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations import Output
-from dpadmm.problems.shards import FloatArray
 
 if TYPE_CHECKING:
     from dpadmm.applications.power_flow.terms import Terms

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.consensus.base import Server
 from dpadmm.admm.consensus.descent import Descent
 from dpadmm.admm.rho import Penalty
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.rho import Penalty
 from dpadmm.admm.setting import Setting
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.consensus.base import Consensus, Server
 from dpadmm.admm.rho import Penalty
 from dpadmm.admm.setting import Setting
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

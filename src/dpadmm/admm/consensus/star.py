@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.consensus.base import Consensus, Server
 from dpadmm.admm.rho import Penalty
 from dpadmm.admm.setting import Setting
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import Density, Multiplier, Noise, PaperNoise, Request
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Words, as_it_is
@@ -20,7 +21,6 @@ from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
 from dpadmm.privacy.chain import Seal
 from dpadmm.privacy.events import DpEvent, SelfComposedDpEvent
 from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
-from dpadmm.problems.shards import FloatArray
 
 __all__ = ["Additive", "Perturbation", "Release", "Task", "Words", "repeated"]
 

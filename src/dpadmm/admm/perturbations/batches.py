@@ -16,6 +16,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.setting import ROUNDING, Setting
 from dpadmm.admm.solvers.stochastic import Sgd, Svrg
 from dpadmm.errors import InputError
@@ -32,7 +33,6 @@ from dpadmm.privacy.events import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
-from dpadmm.problems.shards import FloatArray
 
 PRECISE = 1e-4  # of a calibrated multiplier, always on the side of more noise
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Release, Words
 from dpadmm.admm.setting import Setting
 from dpadmm.privacy.mechanisms import Mechanism
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 
 def release_error(setting: Setting, mechanism: Mechanism, shards: Shards, models: FloatArray, words: Words) -> Release:

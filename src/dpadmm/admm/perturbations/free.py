@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import Noise, Request
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.setting import Setting
@@ -13,7 +14,6 @@ from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import NoOpDpEvent
 from dpadmm.privacy.mechanisms import Gaussian
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Additive, Release, Task
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

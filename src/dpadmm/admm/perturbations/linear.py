@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import Noise
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
@@ -33,7 +34,6 @@ from dpadmm.privacy.events import (
 from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Mechanism
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses.margin import MarginLoss
-from dpadmm.problems.shards import FloatArray
 
 OUTPUT_SHARE = 0.01  # of the linear term's cost, for the noise that covers the solver's tolerance
 JACOBIAN_SHARE = 0.5  # of the budget at most, for the determinants (as Zhang & Zhu 2017); extra curvature sees to it

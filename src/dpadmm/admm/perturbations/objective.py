@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import Density, Multiplier, Noise, PaperNoise, Request
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.linear import TERMS, LinearTerm
@@ -21,7 +22,6 @@ from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses.margin import MarginLoss
 from dpadmm.problems.sets import Whole
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Additive, Release, Task
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.errors import InputError
 from dpadmm.problems.sets import Whole
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import Density
 from dpadmm.admm.perturbations.linear import LinearTerm
 from dpadmm.admm.perturbations.objective import Objective
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import Unpublished
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

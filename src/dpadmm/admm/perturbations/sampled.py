@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import Density, Multiplier, Noise, PaperNoise, Request
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.batches import Cost, PoissonCost, UniformCost
@@ -17,7 +18,6 @@ from dpadmm.admm.solvers.stochastic import Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

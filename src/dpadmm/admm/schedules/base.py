@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import Level
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray
 
 
 class Schedule(ABC):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import Level
 from dpadmm.admm.schedules.base import Schedule, smoothness
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray
 
 
 def _check_bounded(setting: Setting, schedule: str) -> None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import Level
 from dpadmm.admm.schedules.base import Schedule, check_positive, smoothness
 from dpadmm.admm.setting import Setting
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, WordArray
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.subproblem import Subproblem
-from dpadmm.privacy.randomness import WordArray
-from dpadmm.problems.shards import FloatArray
 
 Oracle = Callable[[FloatArray], FloatArray]
 """The gradient of the loss at a point; exact, or with noise on it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
 from dpadmm.admm.solvers.kinks import SHARPEST, sharpened
@@ -17,7 +18,6 @@ from dpadmm.admm.solvers.proximal import proximal
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.problems.sets import Whole
-from dpadmm.problems.shards import FloatArray
 
 # Newton keeps a D x D matrix for every agent; past this many numbers in one, first-order steps are the better bargain.
 # It is a matter of the model alone: any grouping of agents, down to a single owner, must solve by the same method.

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import ConvergenceError
 from dpadmm.problems.kernels.batch import inverses
-from dpadmm.problems.shards import FloatArray
 
 SHARPEST = 1e-7  # the tolerance below which a proof is lost in rounding
 SHRINKAGE = 0.1  # of the half-width, from one smooth problem to the next

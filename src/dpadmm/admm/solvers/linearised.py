@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray
 
 MOST = 10_000  # updates in a round: an owner's agent must come back from an answer
 

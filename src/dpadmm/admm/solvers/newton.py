@@ -13,10 +13,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import ConvergenceError
 from dpadmm.problems.kernels.batch import inverses, learn, matrix_times_vector
-from dpadmm.problems.shards import FloatArray
 
 CHORD_RATIO = 0.1  # a kept inverse must cut the gradient to a tenth, or it is made anew
 ITERATIONS = 400

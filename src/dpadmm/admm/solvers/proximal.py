@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import ConvergenceError
-from dpadmm.problems.shards import FloatArray
 
 ITERATIONS = 20_000
 

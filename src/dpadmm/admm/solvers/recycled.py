@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Trail, as_it_is
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.problems.sets import Whole
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

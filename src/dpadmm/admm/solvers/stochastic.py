@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Words, as_it_is
@@ -17,7 +18,6 @@ from dpadmm.admm.solvers.linearised import LocalUpdates
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.sets import Whole
-from dpadmm.problems.shards import FloatArray, IntArray
 
 AVERAGES = ("plain", "over-relaxed")
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
+from dpadmm._registry import build
 from dpadmm.datasets.functional import Basis, Curves, coefficient_function, parse, scores
 from dpadmm.engine.folder import Model
 from dpadmm.engine.result import Result
 from dpadmm.engine.slopes import slopes
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import LOSSES
-from dpadmm.problems.naming import build
 from dpadmm.problems.rows import Rules
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

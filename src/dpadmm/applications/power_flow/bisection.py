@@ -8,14 +8,11 @@ borders change zones where that mends a size or saves lines.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, diags_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 
-from dpadmm.problems.shards import IntArray
-
-BoolArray = NDArray[np.bool_]
+from dpadmm._arrays import BoolArray, IntArray
 
 ORDERS = 4  # eigenvectors tried
 CUTS = 2  # places to cut tried in each order

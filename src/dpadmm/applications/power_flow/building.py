@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from dpadmm._arrays import BoolArray, FloatArray, IntArray
 from dpadmm.applications.power_flow.network import Buses, Generators, Lines, Network
-from dpadmm.applications.power_flow.tables import BoolArray, Case, Table
+from dpadmm.applications.power_flow.tables import Case, Table
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray, IntArray
 
 ISOLATED = 4  # a bus type
 POLYNOMIAL = 2  # a cost model

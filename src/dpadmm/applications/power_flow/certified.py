@@ -14,12 +14,12 @@ import scs
 from scipy.sparse import csc_matrix, diags_array, triu
 from scipy.sparse.linalg import splu
 
+from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.condensed import Condensed
 from dpadmm.errors import ConvergenceError
 from dpadmm.problems.sets.cone import Cone
 from dpadmm.problems.sets.interior import kinds, settings
 from dpadmm.problems.sets.slacks import Slacks
-from dpadmm.problems.shards import FloatArray
 
 ACCURACY = 1e-9
 FURTHER = (5_000, 50_000)  # iterations of SCS, in turn

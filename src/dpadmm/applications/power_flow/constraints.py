@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import coo_array, csc_array, csr_array, vstack
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.applications.power_flow.network import ComplexArray, Network
 from dpadmm.applications.power_flow.variables import Part, Variables
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.cone import Cone
-from dpadmm.problems.shards import FloatArray, IntArray
 
 Term = tuple[IntArray, FloatArray | float]  # of each row: a column, and what stands there
 Block = tuple[csr_array, FloatArray]  # rows and their limits

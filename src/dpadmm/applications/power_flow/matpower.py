@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.applications.power_flow.building import build
 from dpadmm.applications.power_flow.network import Network
 from dpadmm.applications.power_flow.tables import Case, Table
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray, IntArray
 
 NEEDED = ("baseMVA", "bus", "gen", "branch")
 FIELDS = (*NEEDED, "gencost", "dcline", "version")

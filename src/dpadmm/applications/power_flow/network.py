@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpadmm.problems.shards import FloatArray, IntArray
+from dpadmm._arrays import FloatArray, IntArray
 
 ComplexArray = NDArray[np.complex128]
 

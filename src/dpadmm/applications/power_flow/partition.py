@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import IntArray
 from dpadmm.applications.power_flow.bisection import divide
 from dpadmm.applications.power_flow.network import Network
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import IntArray
 
 # Three zones by the numbers of the buses. case14: the high-voltage side; the lower side round bus 6, and round bus 9.
 # case118: left, middle and right of the usual diagram, joined by eight lines.

@@ -9,9 +9,9 @@ import matplotlib
 import networkx
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.rounds import FlowResult
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray
 
 FORMATS = (".png", ".svg", ".pdf")
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csc_array, diags_array, eye_array, hstack, vstack
 
+from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.network import Network
 from dpadmm.applications.power_flow.relaxation import Relaxation, relax
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.sets.cone import Cone
 from dpadmm.problems.sets.interior import kinds
-from dpadmm.problems.shards import FloatArray
 
 SOLVED = ("Solved", "AlmostSolved")
 INFEASIBLE = ("PrimalInfeasible", "AlmostPrimalInfeasible")

@@ -21,11 +21,11 @@ import numpy as np
 import scs
 from scipy.sparse import csc_array, csc_matrix, diags_array, triu
 
+from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.condensed import condense
 from dpadmm.applications.power_flow.relaxation import Relaxation
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.sets.interior import kinds, settings
-from dpadmm.problems.shards import FloatArray
 
 ACCURACY = 1e-8  # of Clarabel: gap and conditions
 COARSE = 1e-6  # of its second try

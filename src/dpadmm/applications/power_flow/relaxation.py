@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
+from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.constraints import constrain
 from dpadmm.applications.power_flow.network import Network
 from dpadmm.applications.power_flow.variables import Part, Variables
 from dpadmm.problems.sets.cone import Cone
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,14 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, WordArray
 from dpadmm.applications.power_flow.certified import nearest_certified
 from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.sensitivity import Adjacency
 from dpadmm.applications.power_flow.zones import Zone
 from dpadmm.privacy.events import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
-from dpadmm.privacy.randomness import WordArray
-from dpadmm.problems.shards import FloatArray
 
 Words = Callable[[str, int], WordArray]
 

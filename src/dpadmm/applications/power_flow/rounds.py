@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csc_array, diags_array
 
+from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.pooled import OperatingPoint
 from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.relaxation import relax
@@ -23,7 +24,6 @@ from dpadmm.privacy.accounting import Accounts, Guarantee
 from dpadmm.privacy.events import DpEvent
 from dpadmm.privacy.randomness import Seeded
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.shards import FloatArray
 
 PROXIMAL = 1e-3  # an exact round's pull to the last point: it makes the minimiser unique, and vanishes at a fixed point
 

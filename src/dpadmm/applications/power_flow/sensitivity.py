@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
+from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.zones import Zone
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpadmm._arrays import BoolArray, FloatArray, IntArray
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray, IntArray
-
-BoolArray = NDArray[np.bool_]
 
 COLUMNS = {
     "bus": ("bus_i", "type", "Pd", "Qd", "Gs", "Bs", "area", "Vm", "Va", "baseKV", "zone", "Vmax", "Vmin"),

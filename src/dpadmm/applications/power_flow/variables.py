@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from dpadmm._arrays import IntArray
 from dpadmm.applications.power_flow.network import Network
-from dpadmm.problems.shards import IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from dpadmm.problems.compiled import compiled
+from dpadmm.problems.kernels.compiled import compiled
 from dpadmm.problems.kernels.scalars import derivative
 
 WIDEST = 15  # columns; longer rows fill vectors by themselves

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from dpadmm.problems.compiled import compiled
+from dpadmm.problems.kernels.compiled import compiled
 from dpadmm.problems.kernels.scalars import curvature, derivative, value
 
 BLOCK = 32

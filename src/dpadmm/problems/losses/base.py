@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.shards import CHUNK, FloatArray, IntArray, Shards
+from dpadmm.problems.shards import CHUNK, Shards
 
 
 class Loss(ABC):

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.kernels import moments as kernels
 from dpadmm.problems.losses.base import Loss
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from dpadmm.problems.compiled import implements
 from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels.compiled import implements
 from dpadmm.problems.losses.margin import MarginLoss, signs
 
 

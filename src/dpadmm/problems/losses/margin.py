@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.kernels import dense, narrow, sparse
 from dpadmm.problems.losses.base import Loss, class_numbers
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 
 class MarginLoss(Loss):

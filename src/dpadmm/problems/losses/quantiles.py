@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.losses.margin import numbers
 from dpadmm.problems.losses.quantile import Quantile, SmoothedQuantile, check_level
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 MOST = 100  # levels: a run's terms come from strangers
 

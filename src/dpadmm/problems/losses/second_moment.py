@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.compiled import implements
 from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels.compiled import implements
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.losses.margin import kernels
-from dpadmm.problems.shards import FloatArray, Shards
+from dpadmm.problems.shards import Shards
 
 
 class OneTag(NamedTuple):

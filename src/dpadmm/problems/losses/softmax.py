@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.problems.kernels import softmax as kernels
 from dpadmm.problems.losses.base import Loss, class_numbers
-from dpadmm.problems.shards import FloatArray, IntArray, Shards
+from dpadmm.problems.shards import Shards
 
 
 @dataclass(frozen=True)

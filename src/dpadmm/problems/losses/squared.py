@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from dpadmm.errors import InputError
-from dpadmm.problems.compiled import implements
 from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels.compiled import implements
 from dpadmm.problems.losses.margin import MarginLoss, numbers
 
 

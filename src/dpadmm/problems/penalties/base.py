@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpadmm.problems.shards import FloatArray
+from dpadmm._arrays import FloatArray
 
 
 class Penalty(ABC):

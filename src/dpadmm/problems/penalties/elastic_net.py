@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.penalties.base import Penalty
 from dpadmm.problems.penalties.rounded import RoundedElasticNet
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

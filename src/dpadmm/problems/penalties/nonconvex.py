@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.penalties.base import Penalty
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

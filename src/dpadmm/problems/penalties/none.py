@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.problems.penalties.base import Penalty
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.penalties.base import Penalty
-from dpadmm.problems.shards import FloatArray
 
 STEPS = 100  # of Newton's method; about ten are needed, and sixty where the half-width is 1e-15 of the step
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.cone import Cone
 from dpadmm.problems.sets.equations import orthonormal, rounding
 from dpadmm.problems.sets.values import ByValue, expect, table
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

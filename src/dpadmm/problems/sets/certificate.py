@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
 from dpadmm.problems.sets.newton import Answer, Question, system
-from dpadmm.problems.shards import FloatArray
 
 TIGHT = 1000.0  # roundings: rows with no more slack than that are meant to have none
 DEEP = 1e-9  # by which a centre must keep the rows that are tight elsewhere

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csc_array, vstack
 
-from dpadmm.problems.shards import FloatArray, IntArray
+from dpadmm._arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

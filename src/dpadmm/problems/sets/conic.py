@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, eye_array
 from threadpoolctl import ThreadpoolController
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.sets.certificate import bound
 from dpadmm.problems.sets.cone import Cone, distinct
@@ -27,7 +28,6 @@ from dpadmm.problems.sets.equations import orthonormal, rounding
 from dpadmm.problems.sets.interior import explicit, kinds, settings, unit
 from dpadmm.problems.sets.newton import Answer, Question, refine, step
 from dpadmm.problems.sets.slacks import Slacks
-from dpadmm.problems.shards import FloatArray
 
 TOLERANCE = 1e-6  # every projection is proven to lie within this distance of the exact one
 ACCURACY = 1e-12  # asked of the solver; Newton's method needs only to be told which rows are tight

@@ -8,12 +8,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.conic import TOLERANCE, ConicProjector
 from dpadmm.problems.sets.interior import diagonal, inspect
 from dpadmm.problems.sets.values import ByValue, expect
-from dpadmm.problems.shards import FloatArray
 
 WIDE = 200  # the diameter of models with more coefficients is not worth two programmes for each
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
-from dpadmm.problems.shards import FloatArray, IntArray
 
 DEPENDENT = 1e-12  # a row is a combination of others if less than this of it is new
 DOUBTFUL = 1e-6  # between the two, rounding would decide what the equations mean

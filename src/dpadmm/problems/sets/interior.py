@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csc_matrix, hstack, vstack
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.cone import Cone
 from dpadmm.problems.sets.slacks import Slacks
-from dpadmm.problems.shards import FloatArray
 
 EMPTY = 1e-11  # less room than this is none, and conditions that are missed by less are kept
 CONCERNED = 1e-6  # a row takes part in a contradiction if its multiplier is this much of the largest

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.cone import Cone, stack
@@ -19,7 +20,6 @@ from dpadmm.problems.sets.conic_set import ConicSet
 from dpadmm.problems.sets.interior import inspect
 from dpadmm.problems.sets.range import Range, Upright
 from dpadmm.problems.sets.whole import Whole
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

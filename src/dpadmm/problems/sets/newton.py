@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.problems.sets.slacks import Slacks
-from dpadmm.problems.shards import FloatArray, IntArray
 
 STEPS = 12  # it takes one or two where no second-order cone is tight, and doubles the digits where one is
 SETTLED = 1e-14  # a step this short, relative to the point, is rounding

@@ -9,13 +9,13 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csc_array, diags_array, kron
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.cone import Cone
 from dpadmm.problems.sets.conic import ConicProjector
 from dpadmm.problems.sets.conic_set import ConicSet
 from dpadmm.problems.sets.newton import Answer, Question, refine
 from dpadmm.problems.sets.values import number
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, eye_array, vstack
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.cone import Cone
 from dpadmm.problems.sets.equations import ROUNDING
 from dpadmm.problems.sets.values import number
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpadmm.problems.shards import FloatArray, IntArray
+from dpadmm._arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, NoReturn
 
+from dpadmm._registry import build
 from dpadmm.errors import InputError, unknown
-from dpadmm.problems.naming import build
 from dpadmm.problems.sets import SETS, WRITTEN
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.each import Each

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._arrays import FloatArray
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.cone import Cone, everything
-from dpadmm.problems.shards import FloatArray
 
 
 @dataclass(frozen=True)

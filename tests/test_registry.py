@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from dpadmm._registry import build
 from dpadmm.admm.rho import RHO_SCHEDULES
 from dpadmm.admm.schedules import SCHEDULES
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import LOSSES, ClippedSquared, Logistic, SmoothedHinge
-from dpadmm.problems.naming import build
 from dpadmm.problems.penalties import PENALTIES, ElasticNet
 from dpadmm.problems.sets import SETS
 

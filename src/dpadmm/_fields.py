@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields
+from numbers import Real
 from typing import Any
-
-import numpy as np
 
 from dpadmm.errors import InputError
 
@@ -46,6 +45,6 @@ def typed(owner: Any, name: str, value: Any, where: str) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, float | np.floating | np.integer):
-        return True
-    return type(value) is int and abs(value) < 2**63  # TOML's own range; bool is no int
+    if isinstance(value, int):
+        return type(value) is int and abs(value) < 2**63  # TOML's own range; bool is no int
+    return isinstance(value, Real)  # NumPy's numbers are registered as such

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import lru_cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba import types
 from numba.extending import overload
-from threadpoolctl import ThreadpoolController
 
 _CONFIG: Any = numba.config
-_ROOM = Path(__file__).parent
+_ROOM = Path(__file__).parents[1]  # problems/: losses and kernels alike
 
 # Sums may be re-ordered and multiply-adds fused (that is what makes a dot product fast); nothing that would
 # change the meaning of infinities or NaN is allowed. The order chosen is fixed at compile time, so results repeat.
@@ -58,22 +54,6 @@ def compiled(*, parallel: bool = False, fast: bool = True) -> Callable[[Callable
             _CONFIG.CACHE_DIR = before
 
     return decorate
-
-
-@contextmanager
-def one_thread_pool() -> Iterator[None]:
-    """Threads belong to the compiled loops; BLAS called inside them must not start its own.
-
-    Two pools would fight over the cores, and BLAS sums in another order on two threads than on one.
-    """
-    with _pools(len(sys.modules)).limit(limits=1, user_api="blas"):
-        yield
-
-
-@lru_cache(maxsize=1)
-def _pools(modules: int) -> ThreadpoolController:
-    """All pools there are. Looking for them takes milliseconds, so they are kept until another module was imported."""
-    return ThreadpoolController()
 
 
 def implements(stub: Callable[..., Any], tag: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -1,0 +1,71 @@
+"""Files appear whole or not at all, and what cannot be read says which file it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpadmm._files import atomic_open, atomic_write, read_json, read_text, read_toml, write_json
+from dpadmm.errors import InputError
+
+
+def test_write_replaces_the_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    atomic_write(path, "a long first text")
+    atomic_write(path, "short", durable=True)
+    assert path.read_text() == "short"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_text_is_written_byte_for_byte(tmp_path: Path) -> None:
+    atomic_write(tmp_path / "rows.csv", "a,b\r\n1,ü\r\n")
+    assert (tmp_path / "rows.csv").read_bytes() == "a,b\r\n1,ü\r\n".encode()
+
+
+def test_failure_keeps_the_old_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    path.write_text("old")
+
+    def fail() -> None:
+        with atomic_open(path) as file:
+            file.write(b"half of the new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_nothing_is_visible_before_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    with atomic_open(path) as file:
+        file.write(b"half")
+        assert not path.exists()
+    assert path.read_bytes() == b"half"
+
+
+def test_json_comes_back(tmp_path: Path) -> None:
+    write_json(tmp_path / "facts.json", {"rounds": 3})
+    assert read_json(tmp_path / "facts.json", "facts") == {"rounds": 3}
+
+
+@pytest.mark.parametrize("read", [read_text, read_json, read_toml])
+def test_missing_file_is_named(tmp_path: Path, read) -> None:
+    with pytest.raises(InputError, match=r"policy '.*absent.toml' cannot be read: No such file"):
+        read(tmp_path / "absent.toml", "policy")
+
+
+@pytest.mark.parametrize(("read", "kind"), [(read_json, "JSON"), (read_toml, "TOML")])
+def test_malformed_file_is_named(tmp_path: Path, read, kind: str) -> None:
+    path = tmp_path / "broken"
+    path.write_text("= {")
+    with pytest.raises(InputError, match=rf"policy '.*broken' is not {kind}: "):
+        read(path, "policy")
+
+
+def test_binary_file_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "noise").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="is not text"):
+        read_toml(tmp_path / "noise", "policy")
