@@ -13,7 +13,7 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.admm.rounds import absorb, answer, combine
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import prepare
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec import Experiment
 from timing import arguments, best, show
 
@@ -24,12 +24,12 @@ def bare(cohort: Cohort) -> np.ndarray:
     agents, server = begun.agents, begun.server
     for k in range(1, plan.setting.rounds + 1):
 
-        def words(purpose, count, k=k):
-            return cohort.randomness.words(cohort.runs, cohort.agents, k, purpose, count)
+        def random_bits(purpose, count, k=k):
+            return cohort.randomness.random_bits(cohort.runs, cohort.agents, k, purpose, count)
 
         common = server.common
         agents = absorb(cohort.rows, agents, cohort.to_rows(common), k - 1)
-        release, agents = answer(cohort.rows, agents, cohort.shards, cohort.to_rows(common), k, words)
+        release, agents = answer(cohort.rows, agents, cohort.shards, cohort.to_rows(common), k, random_bits)
         server = combine(plan, server, cohort.by_run(release.value), k)
     return server.common
 
@@ -43,7 +43,7 @@ def main() -> None:
     given = arguments(__doc__ or "", rounds=100, repeats=10)
     experiment = Experiment().changed(algorithm="dp-admm", epsilon=1.0, delta=1e-5, rounds=given.rounds)
     prepared = prepare(experiment)
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(0))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
     with one_thread_pool():
         assert np.array_equal(bare(cohort), bounded(cohort))
         times = best({"bare": lambda: bare(cohort), "agent": lambda: bounded(cohort)}, given.repeats)

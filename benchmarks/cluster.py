@@ -20,7 +20,7 @@ from dpadmm.engine.dask_engine import Workers
 from dpadmm.engine.loop import Cohort, State, rounds, start
 from dpadmm.engine.preparing import prepare
 from dpadmm.engine.workforce import RUN
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.request import Request
 from dpadmm.spec import Experiment
 from timing import arguments, best, show
@@ -31,7 +31,7 @@ AGENTS = 100
 def cohort_of(count: int) -> Cohort:
     spec = Experiment().changed(source="adult", agents=AGENTS, rounds=count, epsilon=1.0, delta=1e-5)
     prepared = prepare(spec)
-    return Cohort.of(prepared.plan, prepared.shards, [0], Seeded(0))
+    return Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
 
 
 def here(cohort: Cohort) -> State:

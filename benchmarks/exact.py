@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import Prepared, prepare
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec import Experiment
 from timing import arguments, at_its_best, seconds, show
 
@@ -20,7 +20,7 @@ TOLERANCE = 1e-8
 
 
 def ours(prepared: Prepared) -> np.ndarray:
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(0))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
     *_, last = rounds(cohort, start(cohort))
     return last.common[0]
 

@@ -24,7 +24,7 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.datasets import Dataset, load
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.errors import InputError
-from dpadmm.privacy.randomness import Seeded, generator
+from dpadmm.privacy.randomness import SeededRandomness, generator
 from dpadmm.problems.losses import Softmax
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec import RunSpec
@@ -55,7 +55,7 @@ def shards_of(data: Dataset, agents: int, per_agent: int) -> Shards:
 
 def cohort_of(shards: Shards, rounds: int) -> Cohort:
     run = RunSpec(rounds=rounds, epsilon=1.0, norm_bound=BOUND, precision="float32", **RUN)
-    return Cohort.of(run.plan(shards.counts, shards.width, CLASSES), shards, [0], Seeded(0))
+    return Cohort.of(run.plan(shards.counts, shards.width, CLASSES), shards, [0], SeededRandomness(0))
 
 
 def play(cohort: Cohort) -> np.ndarray:

@@ -127,7 +127,7 @@ def _settle(home: Path, schema: Schema, records: int) -> None:
             columns=str(home / "study" / "owners" / name / "columns.toml"),
             ledger=str(place / "ledger.db"),
             source=Source.parse(str(place / "records.parquet")).to_dict(),
-            shelf=str(place / "shelf"),
+            registry=str(place / "shelf"),
         )
         Site(home / "study" / "owners" / name).save(settings)
 

@@ -18,7 +18,7 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.admm.graphs import parse
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import Prepared, prepare
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec import Experiment, RunSpec
 from timing import arguments, at_its_best, seconds, show
@@ -28,7 +28,7 @@ C = 1750.0
 
 
 def ours(prepared: Prepared) -> np.ndarray:
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(0))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
     *_, last = rounds(cohort, start(cohort))
     return last.agents.released
 
@@ -97,7 +97,7 @@ def large(nodes: int, count: int, algorithm: str, shards: Shards) -> dict[str, f
     asked = {"epsilon": 8.0} if algorithm.startswith("private") else {}
     run = RunSpec(algorithm=algorithm, topology=topology, rounds=count, strength=1e-4, **asked)
     plan = run.plan(shards.counts, shards.width, 2)
-    cohort = Cohort.of(plan, shards, [0], Seeded(0))
+    cohort = Cohort.of(plan, shards, [0], SeededRandomness(0))
     loss, weights = plan.setting.problem.loss, plan.setting.weights
     spent, gradients = [], []
     for warm in (True, False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Laplace
-from dpadmm.privacy.randomness import Seeded, System
+from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
 from timing import arguments, best, show
 
 AGENTS, DIMENSION = 100, 104
@@ -23,16 +23,16 @@ def main() -> None:
     def add(kind, source, lattice=False):
         mechanism = kind(unit).on_lattice() if lattice else kind(unit)
         count = mechanism.words_needed(DIMENSION)
-        return lambda: mechanism.add(value, unit, source.words(runs, agents, 1, "benchmark", count))
+        return lambda: mechanism.add(value, unit, source.random_bits(runs, agents, 1, "benchmark", count))
 
     times = best(
         {
             "numpy": lambda: value + numpy_stream.standard_normal((AGENTS, DIMENSION)),
-            "gaussian_seeded": add(Gaussian, Seeded(0)),
-            "gaussian_system": add(Gaussian, System()),
-            "gaussian_secure": add(Gaussian, System(), lattice=True),
-            "laplace_system": add(Laplace, System()),
-            "gamma_norm_system": add(GammaNorm, System()),
+            "gaussian_seeded": add(Gaussian, SeededRandomness(0)),
+            "gaussian_system": add(Gaussian, SystemRandomness()),
+            "gaussian_secure": add(Gaussian, SystemRandomness(), lattice=True),
+            "laplace_system": add(Laplace, SystemRandomness()),
+            "gamma_norm_system": add(GammaNorm, SystemRandomness()),
         },
         given.repeats,
     )

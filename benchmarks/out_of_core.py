@@ -30,7 +30,7 @@ from dpadmm.datasets import open_folder, write_folder
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.engine.loop import rounds as steps
 from dpadmm.engine.preparing import prepare
-from dpadmm.privacy.randomness import Seeded, generator
+from dpadmm.privacy.randomness import SeededRandomness, generator
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import Shards
 from dpadmm.spec import Experiment
@@ -108,7 +108,7 @@ def measure(folder: Path, algorithm: str, updates: int, **changes: Any) -> float
         "relation": "zero-out", "noise_multiplier": 100.0, "delta": 1e-6,
     }  # fmt: skip
     prepared = prepare(Experiment().changed(**(given | changes)))
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(0))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
     return _seconds(lambda: [None for _ in steps(cohort, start(cohort))])
 
 

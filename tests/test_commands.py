@@ -23,7 +23,7 @@ from dpadmm.cli import browser
 from dpadmm.cli.main import app
 from dpadmm.datasets.adult import ADULT_ENCODER
 from dpadmm.policy import Policy
-from dpadmm.privacy.shelf import Shelf
+from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.losses import Logistic
 from dpadmm.request import Request
 from dpadmm.schema import Schema
@@ -93,7 +93,7 @@ def books(place: Path) -> None:
     shards = open_folder(place / "mine").shards(lambda targets: Logistic().encode(targets, 2), norm_bound=1.0)
     terms = Agreement(RunSpec("dp-admm", rounds=5, epsilon=1.0, delta=1e-6), (200, 300), 5, 2)
     policy = Policy.read(place / "policy.toml")
-    agent = Agent.open(shards, policy, place / "ledger.db", shelf=Shelf(place / "shelf"))
+    agent = Agent.open(shards, policy, place / "ledger.db", registry=LedgerRegistry(place / "registry"))
     agent.join("first", terms)
     agent.answer(Request("first", terms.digest, 1, np.zeros((1, 5))))
 

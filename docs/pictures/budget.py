@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from dpadmm.privacy import Budget, gaussian_multiplier
-from dpadmm.privacy.concentrated import zcdp_epsilon
 from dpadmm.privacy.gaussian import epsilon
+from dpadmm.privacy.zcdp import zcdp_epsilon
 
 ROUNDS, DELTA = 100, 1e-5
 MULTIPLIER = gaussian_multiplier(Budget(1.0, DELTA), ROUNDS)

@@ -23,7 +23,7 @@ from dpadmm._arrays import FloatArray, IntArray
 from dpadmm._threads import one_thread_pool
 from dpadmm.admission import check_parts, check_policy, check_reach, check_real, check_shards
 from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.perturbations.base import Release, Words
+from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.perturbations.evaluation import release_error
 from dpadmm.admm.rounds import AgentState, answer, begin
 from dpadmm.agreement import Agreement
@@ -31,12 +31,12 @@ from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.joined import Joined, in_force
 from dpadmm.parties import WAIT
 from dpadmm.policy import Policy
-from dpadmm.privacy.book import Book, Step, Stored
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import Randomness, Seeded, System
+from dpadmm.privacy.ledger.protocol import Ledger, Step, Stored
+from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
+from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
 from dpadmm.privacy.relations import Relation
-from dpadmm.privacy.shelf import Shelf, default_folder
-from dpadmm.privacy.wire import digest
+from dpadmm.privacy.serialization import digest
 from dpadmm.problems.shards import Shards
 from dpadmm.request import EVALUATION, Request, is_name
 
@@ -52,7 +52,7 @@ class Agent:
         self,
         shards: Shards,
         policy: Policy | None,
-        ledger: Book,
+        ledger: Ledger,
         randomness: Randomness,
         *,
         members: Sequence[int] | IntArray = (0,),
@@ -80,7 +80,7 @@ class Agent:
         *,
         member: int = 0,
         persons: Sequence[Any] | None = None,
-        shelf: Shelf | None = None,
+        registry: LedgerRegistry | None = None,
         data_digest: str | None = None,
         rehearsal: int | None = None,
     ) -> Agent:
@@ -90,10 +90,16 @@ class Agent:
         rehearsal, by its seed, is for made-up records: its noise protects nobody, and its ledger is never a real one.
         """
         name, records = policy.dataset, data_digest or shards.digest()
-        randomness: Randomness = System()
+        randomness: Randomness = SystemRandomness()
         if rehearsal is not None:
-            name, records, randomness = f"rehearsal of {name}", digest("rehearsal", records), Seeded(rehearsal)
-        book = (shelf or Shelf(default_folder())).ledger(ledger, name, records, Relation.parse(policy.relation))
+            name, records, randomness = (
+                f"rehearsal of {name}",
+                digest("rehearsal", records),
+                SeededRandomness(rehearsal),
+            )
+        book = (registry or LedgerRegistry(default_folder())).ledger(
+            ledger, name, records, Relation.parse(policy.relation)
+        )
         given: dict[str, Any] = {"members": (member,), "persons": persons, "rehearsal": rehearsal is not None}
         return cls(shards, policy, book, randomness, **given)
 
@@ -256,18 +262,18 @@ class Agent:
         state = joined.taken_in(round, rows, stood)
         if not self.randomness.simulated:
             check_reach(joined.plan, state, rows[-1], round)
-        return answer(joined.plan, state, self.shards, rows[-1], round, self._words(round))
+        return answer(joined.plan, state, self.shards, rows[-1], round, self._random_bits(round))
 
     def _evaluate(self, joined: Joined, model: FloatArray) -> Release:
         plan = joined.plan
         assert plan.evaluation is not None
-        return release_error(plan.setting, plan.evaluation, self.shards, self._to_rows(model), self._words(0))
+        return release_error(plan.setting, plan.evaluation, self.shards, self._to_rows(model), self._random_bits(0))
 
     def _to_rows(self, common: FloatArray) -> FloatArray:
         return np.repeat(common, self._members.size // len(common), axis=0)
 
-    def _words(self, round: int) -> Words:
-        return lambda purpose, count: self.randomness.words(self._runs, self._members, round, purpose, count)
+    def _random_bits(self, round: int) -> RandomBits:
+        return lambda purpose, count: self.randomness.random_bits(self._runs, self._members, round, purpose, count)
 
     # -- ending ----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from dpadmm._fields import names, typed
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError
 from dpadmm.parties import DROP, MISSING, WAIT
-from dpadmm.privacy.wire import canonical, digest
+from dpadmm.privacy.serialization import canonical, digest
 from dpadmm.schema import Schema
 from dpadmm.spec import RunSpec
 

@@ -12,7 +12,7 @@ from dpadmm.agreement import Agreement
 from dpadmm.errors import Refused
 from dpadmm.parties import DROP, WAIT
 from dpadmm.policy import Policy
-from dpadmm.privacy.book import Book
+from dpadmm.privacy.ledger.protocol import Ledger
 
 
 @dataclass(eq=False)
@@ -27,7 +27,7 @@ class Joined:
     round: int
     position: int = 0  # the ledger's entry that the state is of
 
-    def recall(self, ledger: Book, run: str) -> None:
+    def recall(self, ledger: Ledger, run: str) -> None:
         """Takes up the run where the ledger left it."""
         self.position = ledger.position(run)
         arrays = ledger.state(run)
@@ -39,7 +39,7 @@ class Joined:
         """What becomes of a round that this agent does not answer."""
         return WAIT if self.agreement is None else self.agreement.missing
 
-    def stood(self, ledger: Book, run: str, counted: int) -> tuple[int, FloatArray]:
+    def stood(self, ledger: Ledger, run: str, counted: int) -> tuple[int, FloatArray]:
         """The release that stood for this agent, where others have not counted its last one."""
         kept = ledger.find(run, str(counted)) if counted else None
         if self.missing == WAIT or counted >= self.round or (counted and kept is None):

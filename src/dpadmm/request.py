@@ -10,7 +10,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import Refused
-from dpadmm.privacy.chain import Seal
+from dpadmm.privacy.ledger.protocol import Seal
 
 EVALUATION = "evaluation"
 LARGEST = 1e100

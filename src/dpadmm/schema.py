@@ -34,7 +34,7 @@ from dpadmm.datasets.encoding import Category, Encoder, Numeric
 from dpadmm.datasets.functional.encoder import CurveEncoder
 from dpadmm.datasets.tables import numbers
 from dpadmm.errors import InputError
-from dpadmm.privacy.wire import canonical, digest
+from dpadmm.privacy.serialization import canonical, digest
 
 if TYPE_CHECKING:
     import pyarrow

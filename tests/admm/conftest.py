@@ -12,7 +12,7 @@ from dpadmm.admm.perturbations.base import Task
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.datasets import simulate
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Logistic, Loss
 from dpadmm.problems.problem import Problem
@@ -88,7 +88,7 @@ def drawing() -> Callable[..., Any]:
     def make(agents: Any, seed: int = 0, round: int = 1) -> Any:
         names = np.arange(agents) if isinstance(agents, int) else np.asarray(agents)
         runs = np.zeros(names.size, dtype=np.int64)
-        return lambda purpose, count: Seeded(seed).words(runs, names, round, "any", count)
+        return lambda purpose, count: SeededRandomness(seed).random_bits(runs, names, round, "any", count)
 
     return make
 
@@ -105,7 +105,7 @@ def task(drawing: Callable[..., Any]) -> Callable[..., Task]:
             subproblem=given,
             memory=solver.start(np.zeros(given.tilt.shape)),
             eta=np.full((setting.agents, 1), eta),
-            words=drawing(setting.agents),
+            random_bits=drawing(setting.agents),
         )
         return replace(made, **changes)
 

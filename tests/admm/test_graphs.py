@@ -146,14 +146,14 @@ def test_of_networkx() -> None:
     ring = networkx.Graph([(2, 1), (1, 0), (0, 2), (0, 3)])
     assert Graph.of(ring).edges.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2]]
     assert Graph.of(ring, [3, 2, 1, 0]).edges.tolist() == [[0, 3], [1, 2], [1, 3], [2, 3]]
-    words = networkx.Graph([("b", "a"), ("a", "c")])
-    assert Graph.of(words).edges.tolist() == [[0, 1], [1, 2]]
-    assert Graph.of(words, ["a", "b", "c"]).edges.tolist() == [[0, 1], [0, 2]]
+    random_bits = networkx.Graph([("b", "a"), ("a", "c")])
+    assert Graph.of(random_bits).edges.tolist() == [[0, 1], [1, 2]]
+    assert Graph.of(random_bits, ["a", "b", "c"]).edges.tolist() == [[0, 1], [0, 2]]
     assert Graph.of(networkx.Graph([(7, 5), (5, 9)])).edges.tolist() == [[0, 1], [1, 2]]
     assert Graph.of(networkx.MultiGraph([(0, 1), (0, 1)])).edges.tolist() == [[0, 1]]
     for order in (["a", "b"], ["a", "b", "c", "c"], ["a", "b", "d"], ["a", "b", "c", "d"]):
         with pytest.raises(InputError, match="order must name each of the 3 nodes once"):
-            Graph.of(words, order)
+            Graph.of(random_bits, order)
     with pytest.raises(InputError, match="directed"):
         Graph.of(networkx.DiGraph([(0, 1)]))
 
@@ -299,7 +299,7 @@ def test_a_wrong_text_is_refused_before_anything_is_built(reader: Any, text: str
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
-    assert all(words in str(error.value) for words in said), str(error.value)
+    assert all(random_bits in str(error.value) for random_bits in said), str(error.value)
     assert len(str(error.value)) < 400
 
 
@@ -324,7 +324,7 @@ UNCONNECTED: dict[str, tuple[str, ...]] = {
 def test_what_is_no_connected_network_is_refused(text: str, said: tuple[str, ...]) -> None:
     with pytest.raises(InputError) as error:
         parse(text)
-    assert all(words in str(error.value) for words in said), str(error.value)
+    assert all(random_bits in str(error.value) for random_bits in said), str(error.value)
     assert count(text) >= 1  # promised all the same
 
 
@@ -353,7 +353,7 @@ PAIR = '{"edges": [["a", "b"], ["b", "c"]]}'
 def test_owners_and_nodes_must_be_the_same(text: str, names: list[str], said: tuple[str, ...]) -> None:
     with pytest.raises(InputError) as error:
         parse(text, names)
-    assert all(words in str(error.value) for words in said), str(error.value)
+    assert all(random_bits in str(error.value) for random_bits in said), str(error.value)
 
 
 @pytest.mark.parametrize("text", [None, 5, {"edges": [[0, 1]]}])

@@ -259,7 +259,7 @@ def test_objective_release_minimises_the_tilted_and_stiffened_objective(simulate
     work = task(setting, noise, Exact(1e-11), sub)
     release, memory = perturbation.release(work)
     scale = 2.0 * 2.0 / shards.counts
-    zeta = noise.mechanism.draw(scale, 3, work.words("objective", noise.mechanism.words_needed(3)))
+    zeta = noise.mechanism.draw(scale, 3, work.random_bits("objective", noise.mechanism.words_needed(3)))
     slope = sub.gradient(memory.point) + 0.7 * memory.point + zeta
     assert np.abs(zeta).min() > 1e-3
     np.testing.assert_allclose(slope, 0.0, atol=2e-8)  # the scale carries the rounding margin

@@ -24,7 +24,7 @@ from dpadmm.privacy.events import (
     SelfComposedDpEvent,
     flatten,
 )
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import ClippedSquared, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.problem import Problem
@@ -293,8 +293,8 @@ def heard(perturbation, solver, multiplier, terms, task, steps=4, rows=4000):
     sub = Subproblem(setting.problem, shards, setting.weights, zeros, np.full((rows, 1), 0.1), zeros)
     names, runs = np.arange(rows), np.zeros(rows, dtype=np.int64)
 
-    def words(purpose, count):
-        return Seeded(1).words(runs, names, 1, purpose, count)
+    def random_bits(purpose, count):
+        return SeededRandomness(1).random_bits(runs, names, 1, purpose, count)
 
     said = {}
     for level in (multiplier, 0.0):
@@ -307,7 +307,7 @@ def heard(perturbation, solver, multiplier, terms, task, steps=4, rows=4000):
 
         listening = type(solver)(**{f: getattr(solver, f) for f in solver.__dataclass_fields__})
         object.__setattr__(listening, "solve", solve)
-        perturbation.release(task(setting, noise, listening, sub, words=words))
+        perturbation.release(task(setting, noise, listening, sub, random_bits=random_bits))
     return (np.stack(said[multiplier]) - np.stack(said[0.0])) / setting.gradient_sensitivity()[0]
 
 

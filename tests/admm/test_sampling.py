@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpadmm.admm.sampling import SAMPLINGS, poisson, uniform
-from dpadmm.privacy.randomness import Seeded, System
+from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
 
 ROWS = 20_000
 
@@ -15,8 +15,8 @@ ROWS = 20_000
 def keyed(rows, seed=0, source=None):
     """Words for these rows, another stream for every purpose."""
     names = np.arange(rows) if isinstance(rows, int) else np.asarray(rows)
-    runs, given = np.zeros_like(names), source or Seeded(seed)
-    return lambda purpose, count: given.words(runs, names, 1, purpose, count)
+    runs, given = np.zeros_like(names), source or SeededRandomness(seed)
+    return lambda purpose, count: given.random_bits(runs, names, 1, purpose, count)
 
 
 def coins(rate, records=30, rows=ROWS, seed=0):
@@ -128,11 +128,11 @@ def test_a_draw_does_not_depend_on_the_company():
 
 def test_long_draws_take_new_words_in_every_turn_and_stay_fair_across_them():
     asked = []
-    words = keyed(200, 4)
+    random_bits = keyed(200, 4)
 
     def listening(purpose, count):
         asked.append((purpose, count))
-        return words(purpose, count)
+        return random_bits(purpose, count)
 
     rate = 0.8
     drawn, sizes = poisson(listening, "batch.3", *spread_over(200, 1500, rate))
@@ -187,12 +187,12 @@ def test_one_record_is_within_each_agent_s_own():
 
 
 def test_the_system_s_words_draw_as_well_and_never_twice_the_same():
-    words = keyed(400, source=System())
-    draws = [poisson(words, "batch", *spread_over(400, 500, 0.2)) for _ in range(2)]
+    random_bits = keyed(400, source=SystemRandomness())
+    draws = [poisson(random_bits, "batch", *spread_over(400, 500, 0.2)) for _ in range(2)]
     for drawn, sizes in draws:
         assert sizes.sum() == pytest.approx(400 * 100, abs=6 * np.sqrt(400 * 80))
         assert all((np.diff(places) > 0).all() for places in split(drawn, sizes))
     assert not np.array_equal(draws[0][0], draws[1][0])
-    ones = [uniform(words, "batch", np.full(400, 1000), np.full(400, 1e-3))[0] for _ in range(2)]
+    ones = [uniform(random_bits, "batch", np.full(400, 1000), np.full(400, 1e-3))[0] for _ in range(2)]
     assert (ones[0] != ones[1]).mean() > 0.9
     assert max(one.max() for one in ones) < 1000

@@ -15,7 +15,7 @@ from dpadmm.admm.schedules import Averaged, Fixed, Stable
 from dpadmm.admm.solvers import GradientSteps, Sgd, Svrg
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.penalties import L1, L2, ElasticNet
 from dpadmm.problems.problem import Problem
@@ -29,7 +29,7 @@ RHO = 0.1
 def keyed(rows, seed=0, round=1):
     names = np.arange(rows)
     runs = np.zeros_like(names)
-    return lambda purpose, count: Seeded(seed).words(runs, names, round, purpose, count)
+    return lambda purpose, count: SeededRandomness(seed).random_bits(runs, names, round, purpose, count)
 
 
 def equal(simulated, agents=3, records=8, loss=None):
@@ -116,9 +116,9 @@ def test_an_estimate_is_right_in_the_mean_and_spreads_as_independent_draws_do(na
 @pytest.mark.parametrize("solver", [Sgd(batch=0.25), Svrg(batch=3)], ids=["sgd", "svrg"])
 def test_an_estimate_is_scaled_by_the_mean_size_of_a_batch_whatever_its_own(solver, many):
     """(1 / (q m)) times the sum over who was drawn, plus the anchor; an empty draw is zero, or the anchor alone."""
-    words = keyed(ROWS, 3)
-    draws = SAMPLINGS["poisson"](words, "batch.2", np.full(ROWS, 12), np.full(ROWS, 0.25))
-    oracle = solver.gradients(flat(Problem(), many), words)
+    random_bits = keyed(ROWS, 3)
+    draws = SAMPLINGS["poisson"](random_bits, "batch.2", np.full(ROWS, 12), np.full(ROWS, 0.25))
+    oracle = solver.gradients(flat(Problem(), many), random_bits)
     first = oracle(np.tile(ANCHOR, (ROWS, 1)))
     second = oracle(np.tile(POINT, (ROWS, 1)))
     here, there = by_hand(many, POINT), by_hand(many, ANCHOR)
@@ -162,8 +162,8 @@ def test_variance_vanishes_at_the_anchor(solver, many):
 def test_every_step_draws_anew(solver, simulated, monkeypatch):
     asked, honest = [], SAMPLINGS["poisson"]
 
-    def listening(words, purpose, counts, rates):
-        drawn = honest(words, purpose, counts, rates)
+    def listening(random_bits, purpose, counts, rates):
+        drawn = honest(random_bits, purpose, counts, rates)
         asked.append((purpose, b"".join(part.tobytes() for part in drawn)))
         return drawn
 

@@ -15,7 +15,7 @@ from dpadmm.engine.loop import start
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 
 EXACT = {
     **{name: ALGORITHMS[name] for name in ("dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g", "obj-l", "out-l")},
@@ -138,9 +138,11 @@ def test_every_transcript_has_noise_of_its_own(monkeypatch):
 def test_words_side_by_side_are_nobody_else_s():
     """No two runs, agents or rounds share a word."""
     runs, agents = np.repeat(np.arange(50), 2), np.tile([0, 1], 50)
-    words = [SideBySide(7, 2).words(runs, agents, round, "gradient", 3) for round in (1, 2)]
-    assert np.unique(words).size == 2 * 100 * 3
-    assert np.array_equal(words[0][:1], Seeded(7).words(np.array([0]), np.array([0]), 1, "gradient", 3))
+    random_bits = [SideBySide(7, 2).random_bits(runs, agents, round, "gradient", 3) for round in (1, 2)]
+    assert np.unique(random_bits).size == 2 * 100 * 3
+    assert np.array_equal(
+        random_bits[0][:1], SeededRandomness(7).random_bits(np.array([0]), np.array([0]), 1, "gradient", 3)
+    )
 
 
 def test_progress_is_told():

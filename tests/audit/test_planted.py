@@ -99,8 +99,8 @@ class LastWithoutNoise(Output):
 class SameEveryRound(SideBySide):
     """The generator is seeded anew in every round."""
 
-    def words(self, runs, agents, round, purpose, count):
-        return super().words(runs, agents, 1, purpose, count)
+    def random_bits(self, runs, agents, round, purpose, count):
+        return super().random_bits(runs, agents, 1, purpose, count)
 
 
 @dataclass(frozen=True)

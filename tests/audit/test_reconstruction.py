@@ -18,7 +18,7 @@ from dpadmm.datasets import load
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec import RunSpec
 
@@ -111,7 +111,7 @@ def test_only_messages_are_used() -> None:
     """A state whose private memory is rubbish, and records that are not there, change nothing."""
     shards, classes = _shards("digits")
     plan = RunSpec(algorithm="linearised-admm", loss="softmax", rounds=3).plan(shards.counts, shards.width, classes)
-    cohort = Cohort.of(plan, shards, [0], Seeded(0))
+    cohort = Cohort.of(plan, shards, [0], SeededRandomness(0))
     for message in messages(cohort, start(cohort), np.array([0])):
         memory = Memory(np.full_like(message.before.memory.point, np.nan), {"x": np.full(3, np.nan)})
         spoilt = replace(message, before=replace(message.before, memory=memory))

@@ -33,7 +33,7 @@ from dpadmm.engine.stages import Stage
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.events import GaussianDpEvent
-from dpadmm.privacy.randomness import Randomness, Seeded, derived
+from dpadmm.privacy.randomness import Randomness, SeededRandomness, derived
 from dpadmm.problems.losses.capped import CAP
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.standard import BOUND, Standard, standard
@@ -198,13 +198,15 @@ def trial(run):
 
 
 def test_a_batch_of_transcripts_is_what_runs_one_by_one_release(run):
-    together = played(run, 0, 4, Seeded, seed=run.prepared.experiment.simulation.seed)
+    together = played(run, 0, 4, SeededRandomness, seed=run.prepared.experiment.simulation.seed)
     for number in range(4):
         turned = run.prepared.turned(number)
         assert vars(turned.view).keys() == vars(together.views[number]).keys()
         for name, value in vars(turned.view).items():
             np.testing.assert_array_equal(getattr(together.views[number], name), value)
-        cohort = Cohort.of(turned.plan, turned.shards, [number], Seeded(run.prepared.experiment.simulation.seed))
+        cohort = Cohort.of(
+            turned.plan, turned.shards, [number], SeededRandomness(run.prepared.experiment.simulation.seed)
+        )
         alone = [state.agents.released[0] for state in rounds(cohort, start(cohort))]
         np.testing.assert_allclose([message.release[number] for message in together.rest], alone, rtol=1e-12)
 

@@ -13,7 +13,7 @@ from dpadmm.federation.household import kept_running, words
 from dpadmm.federation.kits import Federation
 from dpadmm.federation.site import Settings, Site
 from dpadmm.federation.submission import prepare
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.relations import Relation
 from dpadmm.spec import Experiment
 
@@ -145,7 +145,7 @@ def test_the_status_of_an_agent_shows_spending_and_what_waits(
     settings = Settings(str(owner["policy"]), str(kit / "columns.toml"), str(ledger), {"place": str(owner["records"])})
     site.save(settings)
     assert json.loads(dpadmm("agent", "status", kit, "--json").stdout)["spending"] is None
-    Ledger.create(ledger, "patients", "d" * 64, Relation.REPLACE).close()
+    SqliteLedger.create(ledger, "patients", "d" * 64, Relation.REPLACE).close()
     site.ask("ab" * 32, {"run": "trial", "sentence": "Run 'trial' asks you for much."})
     found = json.loads(dpadmm("agent", "status", kit, "--json").stdout)
     assert (found["running"], found["spending"]["epsilon_left"]) == (False, 4.0)

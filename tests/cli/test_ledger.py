@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.book import Step
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import GaussianDpEvent, PureDpEvent
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger.protocol import Step
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.relations import Relation
 
 GAUSSIAN, PURE = GaussianDpEvent(20.0), PureDpEvent(0.25)
@@ -30,7 +30,7 @@ SECRET = 123.4375  # in every release and state
 def path(tmp_path: Path) -> Path:
     """Two releases of a finished run, one of an open run that holds another, one refusal."""
     path = tmp_path / "patients.ledger"
-    ledger = Ledger.create(path, "patients", RECORDS, Relation.REPLACE)
+    ledger = SqliteLedger.create(path, "patients", RECORDS, Relation.REPLACE)
     ledger.reserve("first", "a", [{GAUSSIAN: 3}], BUDGET, {"algorithm": "dp-admm"})
     for step in ("1", "2"):
         _release(ledger, "first", step, GAUSSIAN)
@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def _release(ledger: Ledger, run: str, step: str, event: Any) -> None:
+def _release(ledger: SqliteLedger, run: str, step: str, event: Any) -> None:
     value, state = np.full((1, 2), SECRET), {"dual": np.full((1, 2), SECRET)}
     ledger.commit(Step(run, step, "in", (event,), value, state, ledger.position(run)), BUDGET)
 
@@ -147,7 +147,7 @@ def test_what_is_no_ledger(dpadmm: Any, tmp_path: Path, verb: str) -> None:
 
 
 def test_export_has_every_entry_and_nothing_private(dpadmm: Any, path: Path) -> None:
-    entries = [*Ledger.open(path).entries()]
+    entries = [*SqliteLedger.open(path).entries()]
     text = dpadmm("ledger", "export", path).stdout
     assert dpadmm("ledger", "export", path, "--csv").stdout == text
     rows = list(csv.DictReader(io.StringIO(text)))
@@ -175,9 +175,9 @@ def test_a_copy_can_be_looked_at_and_confirmed(dpadmm: Any, path: Path, tmp_path
     assert "locked" in looked.stderr
     _bad(dpadmm("ledger", "confirm", copy), "confirm with --yes")
     assert copy.read_bytes() == before  # looking changed nothing
-    assert Ledger.open(copy).locked
+    assert SqliteLedger.open(copy).locked
     assert "copy" in _json(dpadmm("ledger", "confirm", copy, "--yes", "--json"))["was_locked"]
-    assert Ledger.open(copy).locked == ""
+    assert SqliteLedger.open(copy).locked == ""
     assert dpadmm("ledger", "verify", copy).stdout == "9 entries, all in order.\n"
     assert "not locked" in dpadmm("ledger", "confirm", copy, "--yes").stdout
     assert _json(dpadmm("ledger", "confirm", path, "--json"))["was_locked"] is None

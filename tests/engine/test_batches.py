@@ -14,7 +14,7 @@ from dpadmm.engine.observer import Observer
 from dpadmm.engine.preparing import prepare
 from dpadmm.engine.workforce import RUN, look
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import gather
 from dpadmm.request import EVALUATION
 
@@ -61,7 +61,7 @@ def prepared_for(experiment, algorithm, **changes):
 
 def played(prepared, parts=None, runs=(0, 3)):
     """States, metrics and, where there is one, the evaluation; in parts, or whole."""
-    cohort = Cohort.of(prepared.plan, prepared.shards, runs, Seeded(7))
+    cohort = Cohort.of(prepared.plan, prepared.shards, runs, SeededRandomness(7))
     workforce = None if parts is None else Parted(cohort, start(cohort), parts)
     observer = Observer(cohort, prepared.test, None, workforce)
     states = list(rounds(cohort, start(cohort), workforce))
@@ -126,7 +126,7 @@ def test_a_part_solves_by_the_method_that_the_whole_would(limit, experiment, mon
 
 def test_rows_of_a_part_are_its_agents_in_all_runs(experiment):
     prepared = prepared_for(experiment, "dp-admm")
-    cohort = Cohort.of(prepared.plan, prepared.shards, [4, 2], Seeded(1))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [4, 2], SeededRandomness(1))
     rows = batches.split(cohort, 2)
     assert [part.tolist() for part in rows] == [[0, 1, 2, 5, 6, 7], [3, 4, 8, 9]]
     part = batches.batch(cohort, rows[1])
@@ -140,7 +140,7 @@ def test_rows_of_a_part_are_its_agents_in_all_runs(experiment):
 def test_every_release_keeps_its_event(experiment):
     """Agents with different events, in parts that are not in the order of rows."""
     prepared = prepared_for(experiment, "dp-admm", relation="zero-out")
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 1], Seeded(1))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 1], SeededRandomness(1))
     rows = batches.split(cohort, 3)
     parts = [
         batches.Release(np.array(part, dtype=float)[:, None], tuple(f"event {row}" for row in part)) for part in rows
@@ -172,7 +172,7 @@ def test_a_part_that_travels_holds_nobody_elses_records(sparse):
 
 def test_parts_that_keep_different_things_are_a_bug(experiment):
     prepared = prepared_for(experiment, "admm", rounds=1)
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(1))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(1))
     (state,) = rounds(cohort, start(cohort))
     rows = batches.split(cohort, 2)
     parts = [batches.state_of(state.agents, rows[0]), batches.state_of(start(cohort).agents, rows[1])]

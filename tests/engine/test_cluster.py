@@ -18,7 +18,7 @@ from dpadmm.engine.preparing import prepare  # noqa: E402
 from dpadmm.engine.station import Station  # noqa: E402
 from dpadmm.errors import ClusterError, ConvergenceError, Refused  # noqa: E402
 from dpadmm.papers import ALGORITHMS  # noqa: E402
-from dpadmm.privacy.randomness import Seeded  # noqa: E402
+from dpadmm.privacy.randomness import SeededRandomness  # noqa: E402
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def _threads(problem, shards, x):
 
 def test_a_worker_computes_with_the_threads_it_was_given(experiment, client, dask):
     prepared = prepare(experiment())
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(1))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(1))
     workforce = module.DaskWorkforce(client, cohort, start(cohort))
     try:
         (found,) = workforce.look([(_threads, (np.zeros((5, 1)),))])

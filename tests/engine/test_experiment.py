@@ -16,8 +16,8 @@ from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.claims import Claim
-from dpadmm.privacy.memory import MemoryLedger
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.ledger.memory import MemoryLedger
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import gather
 from dpadmm.request import Request
@@ -244,7 +244,7 @@ def test_a_batch_of_agents_in_float32_is_batches_of_one(algorithm, experiment):
     prepared = prepare(
         experiment(algorithm, loss="softmax", source="tiny-multiclass", precision="float32", split="dirichlet:0.5")
     )
-    plan, shards, seeded = prepared.plan, prepared.shards, Seeded(3)
+    plan, shards, seeded = prepared.plan, prepared.shards, SeededRandomness(3)
     together = Cohort.of(plan, shards, [0], seeded)
     alone = [together.agent(start(together))]
     for i, (first, last) in enumerate(zip(shards.starts, shards.stops, strict=True)):

@@ -11,7 +11,7 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.engine.experiment import train
 from dpadmm.engine.loop import Cohort, rounds, start, without_memory
 from dpadmm.engine.preparing import prepare
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_run_restores_the_threads_it_found(two_threads, experiment):
 
 def test_running_means_are_over_the_rounds_they_name(experiment):
     prepared = prepare(experiment(rounds=6))
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 3], Seeded(1))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 3], SeededRandomness(1))
     local, common = [np.zeros((10, 4))], []
     for state in rounds(cohort, start(cohort)):
         local.append(state.agents.released)
@@ -75,7 +75,7 @@ def test_a_step_leaves_its_state_as_it_was(algorithm, penalty, experiment):
     if (algorithm, penalty) == ("dvp", "l1"):
         penalty = "none"
     prepared = prepare(experiment(algorithm, penalty=penalty, strength=0.05))
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(1))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(1))
     state = step(cohort, step(cohort, start(cohort)))
     released, dual = state.agents.released.copy(), state.agents.dual.copy()
     first, again = step(cohort, state), step(cohort, state)
@@ -87,7 +87,7 @@ def test_a_step_leaves_its_state_as_it_was(algorithm, penalty, experiment):
 
 def test_rows_of_a_cohort_are_agents_run_after_run(experiment):
     prepared = prepare(experiment())
-    cohort = Cohort.of(prepared.plan, prepared.shards, [4, 2], Seeded(1))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [4, 2], SeededRandomness(1))
     np.testing.assert_array_equal(cohort.runs, [4] * 5 + [2] * 5)
     np.testing.assert_array_equal(cohort.agents, [*range(5), *range(5)])
     assert cohort.size == 5
@@ -96,13 +96,13 @@ def test_rows_of_a_cohort_are_agents_run_after_run(experiment):
     np.testing.assert_array_equal(cohort.by_run(rows)[1], rows[5:])
     np.testing.assert_array_equal(cohort.to_rows(np.array([[1.0], [2.0]])).ravel(), [1.0] * 5 + [2.0] * 5)
     # Run 2 is the same in any company.
-    alone = Cohort.of(prepared.plan, prepared.shards, [2], Seeded(1))
+    alone = Cohort.of(prepared.plan, prepared.shards, [2], SeededRandomness(1))
     np.testing.assert_array_equal(step(cohort, start(cohort)).common[1:], step(alone, start(alone)).common)
 
 
 def test_what_leaves_the_engine_holds_no_solver_memory(experiment):
     prepared = prepare(experiment("pvp", rounds=2))
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(1))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(1))
     state = step(cohort, start(cohort))
     assert state.agents.memory.private
     assert not without_memory(state).agents.memory.private

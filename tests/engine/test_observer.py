@@ -13,7 +13,7 @@ from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.observer import Observer
 from dpadmm.engine.preparing import prepare
 from dpadmm.privacy.events import GaussianDpEvent, PureDpEvent
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 
 
 def logistic(a, b, x):
@@ -24,7 +24,7 @@ def logistic(a, b, x):
 def test_metrics_are_what_the_spec_says(penalty, experiment):
     """Spec section 2, with Python loops; the augmented objective at the average that belongs to the theorem."""
     prepared = prepare(experiment(penalty=penalty, strength=0.05, repeats=2, rounds=4))
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 1], Seeded(7))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 1], SeededRandomness(7))
     observer = Observer(cohort, prepared.test, prepared.delta)
     shards, test = prepared.shards, prepared.test
     records = [(shards.features[i:j], shards.targets[i:j]) for i, j in zip(shards.starts, shards.stops, strict=True)]
@@ -71,7 +71,7 @@ def test_the_training_loss_weighs_as_the_problem_does(algorithm, weighting, expe
     A sum of f_i over agents has the penalty once for each of them.
     """
     prepared = prepare(experiment(algorithm, weighting=weighting, split="dirichlet:0.3", strength=0.05, repeats=2))
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 1], Seeded(7))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 1], SeededRandomness(7))
     observer, shards = Observer(cohort, prepared.test, prepared.delta), prepared.shards
     assert shards.counts.max() > 3 * shards.counts.min()
     *_, state = rounds(cohort, start(cohort))
@@ -92,7 +92,7 @@ def test_the_training_loss_weighs_as_the_problem_does(algorithm, weighting, expe
 def test_a_server_first_run_is_averaged_over_what_was_answered(updates, experiment):
     """Theorem 5.3's z is the mean of the broadcasts that agents answered, and x that of what they sent."""
     prepared = prepare(experiment("obj-g", updates=updates, rounds=6))
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 3], Seeded(1))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0, 3], SeededRandomness(1))
     state = start(cohort)
     local, answered = [], []
     for reached in rounds(cohort, state):
@@ -116,7 +116,7 @@ def test_epsilon_of_local_updates_grows_round_by_round_to_the_total(algorithm, e
 def test_averages_of_exact_admm_with_a_kink_are_of_what_was_released(experiment):
     """The solver goes on from its last answer; it must not write over it before it has been averaged."""
     prepared = prepare(experiment("admm", penalty="l1", strength=0.05, rounds=4))
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(7))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(7))
     visited = [np.zeros((5, 4))]
     for state in rounds(cohort, start(cohort)):
         np.testing.assert_allclose(state.mean_local_before, np.mean(visited, axis=0), rtol=1e-12, atol=1e-15)
@@ -173,5 +173,5 @@ def test_phases_are_counted_as_often_as_they_were_played(cycle, done, experiment
 
 def test_nothing_played_costs_nothing(experiment):
     prepared = prepare(experiment())
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(0))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
     assert cohort.plan.accounts(0).worst(1e-5).epsilon == 0.0

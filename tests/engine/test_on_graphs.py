@@ -16,7 +16,7 @@ from dpadmm.engine.observer import Observer
 from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import NoOpDpEvent
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec import Experiment
 
 RECYCLED = ["private-r-admm", "private-mr-admm"]
@@ -38,7 +38,7 @@ def interrupted_after(spec, out, kept):
 
 
 def cohort_of(prepared, runs=(0,)):
-    return Cohort.of(prepared.plan, prepared.shards, list(runs), Seeded(7))
+    return Cohort.of(prepared.plan, prepared.shards, list(runs), SeededRandomness(7))
 
 
 # -- rounds ------------------------------------------------------------------------------------------------------------

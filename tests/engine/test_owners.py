@@ -8,7 +8,7 @@ from dpadmm.engine.owners import Owners
 from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
 from dpadmm.metrics import empirical_loss
-from dpadmm.privacy.randomness import Seeded, System
+from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
 
 
 @pytest.fixture
@@ -16,7 +16,9 @@ def silent(monkeypatch):
     """No noise is drawn, neither by seed nor by the system; what is drawn else is the same."""
     from dpadmm.privacy.mechanisms import Mechanism
 
-    monkeypatch.setattr(Mechanism, "draw", lambda self, scale, dimension, words: np.zeros((len(scale), dimension)))
+    monkeypatch.setattr(
+        Mechanism, "draw", lambda self, scale, dimension, random_bits: np.zeros((len(scale), dimension))
+    )
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def cohort(experiment):
 
     def make(algorithm="dp-admm", **changes):
         prepared = prepare(experiment(algorithm, test=0.0, **changes))
-        together = Cohort.of(prepared.plan.on_lattice(), prepared.shards, [0], Seeded(0))
+        together = Cohort.of(prepared.plan.on_lattice(), prepared.shards, [0], SeededRandomness(0))
         return prepared, together, Owners(prepared.experiment.run, prepared.shards, 2)
 
     return make
@@ -57,10 +59,12 @@ def test_their_noise_is_as_loud_as_the_plan_says(cohort):
 
 def test_no_seeded_word_is_drawn(cohort, monkeypatch):
     _, together, owners = cohort("ps-admm")  # which draws mini-batches as well
-    monkeypatch.setattr(Seeded, "words", lambda *_: pytest.fail("a seeded word was drawn"))
+    monkeypatch.setattr(SeededRandomness, "random_bits", lambda *_: pytest.fail("a seeded word was drawn"))
     drawn = []
-    words = System.words
-    monkeypatch.setattr(System, "words", lambda self, *names: drawn.append(names[1:3]) or words(self, *names))
+    random_bits = SystemRandomness.random_bits
+    monkeypatch.setattr(
+        SystemRandomness, "random_bits", lambda self, *names: drawn.append(names[1:3]) or random_bits(self, *names)
+    )
     assert len(list(rounds(together, start(together), owners))) == 12
     assert {int(member) for members, _ in drawn for member in members} == {0, 1, 2, 3, 4}
     assert {round for _, round in drawn} == set(range(1, 13))

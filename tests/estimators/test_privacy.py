@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.estimators import PrivacyLeakWarning, PrivateLogisticRegression, PrivateRidge
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_seeded_fit_says_that_it_protects_nobody(quick, rows, labels):
     np.testing.assert_array_equal(model.coef_, again.coef_)
     assert not model.privacy_.secure
     assert not model.privacy_.private
-    assert "Seeded noise protects nobody" in str(model.privacy_)
+    assert "SeededRandomness noise protects nobody" in str(model.privacy_)
 
 
 def test_a_random_state_is_used_as_scikit_learn_does(quick, rows, labels):
@@ -117,7 +117,7 @@ def test_without_a_random_state_the_noise_is_the_systems(secure, rows, labels, m
     def never(*_):
         raise AssertionError("a seeded word was drawn")
 
-    monkeypatch.setattr(Seeded, "words", never)
+    monkeypatch.setattr(SeededRandomness, "random_bits", never)
     model = PrivateLogisticRegression(**secure, n_agents=3)
     first, second = model.fit(rows, labels).coef_, model.fit(rows, labels).coef_
     assert not np.array_equal(first, second)

@@ -17,7 +17,8 @@ from dpadmm.federation.messages import VERSION, Nonsense, release_in, to_bytes
 from dpadmm.federation.runs import RunFolder, runs_in
 from dpadmm.federation.site import Site
 from dpadmm.federation.standing import load
-from dpadmm.privacy.chain import Seal
+from dpadmm.privacy.ledger.protocol import Seal
+from dpadmm.privacy.ledger.verify import verify
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import gather
 
@@ -85,7 +86,7 @@ def all_once(lived: Any, rounds: int = 6) -> None:
     for name in lived.counts:
         assert lived.steps(name) == [str(round) for round in range(1, rounds + 1)]
         assert sum(lived.ledger(name).spent().values()) == rounds
-        assert lived.ledger(name).verify() == []
+        assert verify(lived.ledger(name)) == []
         assert lived.ledger(name).runs()["study"].finished
 
 
@@ -129,7 +130,7 @@ def test_a_rehearsal_equals_the_simulation_bit_for_bit(
     assert set(measured["missing"]) == {0.0}
     for name in village.OWNERS:
         ledger = lived.ledger(name)
-        assert ledger.verify() == []
+        assert verify(ledger) == []
         assert ledger.runs()["study"].finished
         assert len(lived.steps(name)) == found["rounds"] + ("evaluation_epsilon" in changes)
 

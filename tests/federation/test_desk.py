@@ -21,7 +21,8 @@ from dpadmm.federation.site import Site
 from dpadmm.federation.sources import PASSWORD
 from dpadmm.federation.walking import Turns
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
+from dpadmm.privacy.ledger.verify import verify
 
 ZEROS = to_bytes(np.zeros(4))
 GENERIC = "this owner's records are not as agreed; 'dpadmm agent check' tells the owner why."
@@ -47,7 +48,7 @@ def joined(lived: Any, name: str = "ahorn", **changes: Any) -> tuple[Desk, str]:
 def chain(lived: Any, name: str = "ahorn") -> list[str]:
     """The kinds of all entries of an owner's ledger."""
     path = lived.ledger_path(name)
-    return [entry["kind"] for entry in Ledger.open(path, reading=True).entries()] if path.exists() else ["create"]
+    return [entry["kind"] for entry in SqliteLedger.open(path, reading=True).entries()] if path.exists() else ["create"]
 
 
 @contextmanager
@@ -388,7 +389,7 @@ def test_a_round_is_answered_once_and_repeated_at_no_cost_also_after_a_restart(l
         assert "answered for other inputs" in reason(again.answer("server", "study", digest, 1, other, {}))
     assert "value" in again.answer("server", "study", digest, 2, ZEROS, {})
     assert lived.steps("ahorn") == ["1", "2"]
-    assert lived.ledger("ahorn").verify() == []
+    assert verify(lived.ledger("ahorn")) == []
 
 
 NAN, INF = to_bytes(np.full(4, np.nan)), to_bytes(np.array([0.0, 0.0, 0.0, np.inf]))
@@ -755,7 +756,7 @@ def test_nothing_that_is_secret_leaves_an_owner(
         asked.answer("server", "star", "", 1, b"", {}),
         asked.hear("x", "y", 1, b""),
     ]
-    key = Ledger.open(lived.ledger_path("ahorn"), reading=True).meta["key"]
+    key = SqliteLedger.open(lived.ledger_path("ahorn"), reading=True).meta["key"]
     encoded = [age, dose, age / 100.0, (dose + 1.0) / 2.0]
     row = np.array([age / 100.0, (dose + 1.0) / 2.0, 1.0])
     encoded += list(row / np.linalg.norm([*row]))  # as it is clipped to length one

@@ -18,7 +18,8 @@ from dpadmm.engine.folder import Model
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import prepare
 from dpadmm.federation.submission import connected
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.ledger.verify import verify
+from dpadmm.privacy.randomness import SeededRandomness
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of gRPC and protobuf, in this process
 
@@ -78,7 +79,7 @@ def released(place: Any, run: str) -> dict[str, int]:
     found = {}
     for name in place.owners:
         ledger = place.village.ledger(name)
-        assert ledger.verify() == []
+        assert verify(ledger) == []
         found[name] = sum(ledger.runs()[run].spent.values())
         ledger.close()
     return found
@@ -183,6 +184,6 @@ def first_iterates(place: Any) -> np.ndarray:
     given = place.village.simulation()
     terms = replace(given.run, algorithm="admm", rounds=1, epsilon=None, delta=None)
     prepared = prepare(replace(given, run=terms))
-    cohort = Cohort.of(prepared.plan, prepared.shards, [0], Seeded(7))
+    cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(7))
     (state,) = rounds(cohort, start(cohort))
     return state.agents.released[0]

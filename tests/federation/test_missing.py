@@ -16,7 +16,8 @@ from dpadmm.datasets import read_table
 from dpadmm.engine.folder import Model
 from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.standing import load
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.ledger.verify import verify
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import Shards, gather
 
@@ -67,7 +68,7 @@ def by_hand(
             agent = np.array([owners.index(name)])
 
             def words(purpose: str, count: int, agent: Any = agent, round: int = round) -> Any:
-                return Seeded(7).words(np.zeros(1, dtype=np.int64), agent, round, purpose, count)
+                return SeededRandomness(7).words(np.zeros(1, dtype=np.int64), agent, round, purpose, count)
 
             release, after = answer(rows[name], begun[name], records[name], server.common, round, words)
             states[name] = after if name in there else replace(states[name], memory=after.memory)
@@ -140,7 +141,7 @@ def test_rounds_without_an_owner_are_those_of_the_formulas(
         assert lived.steps(name) == [str(round) for round in answered]
         ledger = lived.ledger(name)
         assert sum(ledger.spent().values()) == len(answered)
-        assert ledger.verify() == []
+        assert verify(ledger) == []
         spent = ledger.guarantee(1e-6).epsilon
         assert (spent < found["epsilon"] - 0.05) == (name in away)
         assert spent <= found["epsilon"]
@@ -208,7 +209,7 @@ def test_an_owner_whose_answer_came_too_late_can_come_back(
     assert found["missed_rounds"] == {"birke": list(away["birke"])}
     released = [round for round in range(1, ROUNDS + 1) if round not in away["birke"] or round in late]
     assert lived.steps("birke") == [str(round) for round in released]
-    assert lived.ledger("birke").verify() == []
+    assert verify(lived.ledger("birke")) == []
     expected = by_hand(lived, village, missing, away, late, **changes)["model"][0]
     # Where the server is first, the agent takes back what its lost answer did to its dual; that is rounded.
     tolerance = 1e-12 if changes else 0.0

@@ -12,7 +12,7 @@ from dpadmm.engine.history import History
 from dpadmm.errors import InputError
 from dpadmm.federation.messages import IMPLAUSIBLE, longest_release, seal_from_list, seal_to_list, to_bytes, to_row
 from dpadmm.federation.standing import Standing, load, save
-from dpadmm.privacy.chain import Seal
+from dpadmm.privacy.ledger.protocol import Seal
 
 DIGEST = "d" * 64
 SEALS = tuple(Seal(number, f"{number}" * 64, "e" * 64) for number in (1, 2, 3))

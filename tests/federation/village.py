@@ -22,7 +22,7 @@ from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.site import Settings, Site
 from dpadmm.federation.sources import Source
 from dpadmm.federation.walking import Turns, Walks
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.schema import Schema
 from dpadmm.spec import Experiment, RunSpec, loads
 
@@ -138,8 +138,8 @@ class Village:
     def ledger_path(self, name: str) -> Path:
         return self.home / name / "ledger.db"
 
-    def ledger(self, name: str) -> Ledger:
-        return Ledger.open(self.ledger_path(name), reading=True)
+    def ledger(self, name: str) -> SqliteLedger:
+        return SqliteLedger.open(self.ledger_path(name), reading=True)
 
     def settings(self, name: str, rehearsal: int | None) -> Settings:
         return Settings(
@@ -148,7 +148,7 @@ class Village:
             ledger=str(self.ledger_path(name)),
             source=Source.parse(str(self.home / name / "records.csv")).to_dict(),
             rehearsal=rehearsal,
-            shelf=str(self.home / name / "shelf"),
+            registry=str(self.home / name / "shelf"),
         )
 
     def allow(self, name: str, more: str = "", **changes: Any) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from dpadmm.agent import Agent
 from dpadmm.agreement import Agreement
 from dpadmm.policy import Policy
-from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.randomness import Randomness, Seeded, System
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
+from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.request import Request
@@ -32,8 +32,8 @@ class Repeatable:
     seed: int = 0
     simulated: bool = False
 
-    def words(self, runs: Any, agents: Any, round: int, purpose: str, count: int) -> Any:
-        return Seeded(self.seed).words(runs, agents, round, purpose, count)
+    def random_bits(self, runs: Any, agents: Any, round: int, purpose: str, count: int) -> Any:
+        return SeededRandomness(self.seed).random_bits(runs, agents, round, purpose, count)
 
 
 def shards(
@@ -59,9 +59,11 @@ def agreement(
     return Agreement(run, counts or (RECORDS, 50), WIDTH, 2, missing, records_per_person)
 
 
-def ledger(path: Path, fast: bool = True) -> Ledger:
+def ledger(path: Path, fast: bool = True) -> SqliteLedger:
     """The owner's ledger, made or opened. `fast` does not wait for the disk, which only a power cut would notice."""
-    made = Ledger.open(path) if path.exists() else Ledger.create(path, "patients", "d" * 64, Relation.REPLACE)
+    made = (
+        SqliteLedger.open(path) if path.exists() else SqliteLedger.create(path, "patients", "d" * 64, Relation.REPLACE)
+    )
     if fast:
         made._connection.execute("PRAGMA synchronous = OFF")
     return made
@@ -80,7 +82,7 @@ def agent(
         records or shards(),
         given or policy(),
         ledger(path, fast),
-        randomness or System(),
+        randomness or SystemRandomness(),
         members=(0,),
         persons=persons,
     )

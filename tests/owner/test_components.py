@@ -13,7 +13,7 @@ from dpadmm.agreement import Agreement
 from dpadmm.errors import Refused
 from dpadmm.policy import Policy
 from dpadmm.privacy import gaussian
-from dpadmm.privacy.shelf import Shelf
+from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.components import Rule, components
 from dpadmm.problems.losses.second_moment import unpack
 from dpadmm.problems.shards import Shards, gather
@@ -41,7 +41,7 @@ def policy(**changes: object) -> Policy:
 def test_two_runs_cost_what_both_cost_together(tmp_path: Path) -> None:
     shards, moments = owners(), Agreement(MOMENTS, COUNTS, WIDTH, 0)
     agents = [
-        Agent.open(each, policy(), tmp_path / f"{i}.ledger", member=i, shelf=Shelf(tmp_path / f"shelf{i}"))
+        Agent.open(each, policy(), tmp_path / f"{i}.ledger", member=i, registry=LedgerRegistry(tmp_path / f"shelf{i}"))
         for i, each in enumerate(shards)
     ]
     released = []
@@ -61,7 +61,7 @@ def test_two_runs_cost_what_both_cost_together(tmp_path: Path) -> None:
     for i, each in enumerate(shards):
         rows = found.rows(each, intercept=False)
         agent = Agent.open(
-            rows, policy(), tmp_path / f"{i}.ledger", member=i, shelf=Shelf(tmp_path / f"shelf{i}"),
+            rows, policy(), tmp_path / f"{i}.ledger", member=i, registry=LedgerRegistry(tmp_path / f"shelf{i}"),
             data_digest=each.digest(),  # other coordinates, the same records, the same budget
         )  # fmt: skip
         agent.join("regression", regression)
@@ -72,7 +72,9 @@ def test_two_runs_cost_what_both_cost_together(tmp_path: Path) -> None:
 
 
 def test_an_owner_who_did_not_name_the_statistic_refuses_it(tmp_path: Path) -> None:
-    agent = Agent.open(owners()[0], policy(losses=("quantile",)), tmp_path / "ledger", shelf=Shelf(tmp_path / "shelf"))
+    agent = Agent.open(
+        owners()[0], policy(losses=("quantile",)), tmp_path / "ledger", registry=LedgerRegistry(tmp_path / "shelf")
+    )
     with pytest.raises(Refused, match="second-moment"):
         agent.join("moments", Agreement(MOMENTS, COUNTS, WIDTH, 0))
     default = Policy("other", 3.0, DELTA)
@@ -80,14 +82,14 @@ def test_an_owner_who_did_not_name_the_statistic_refuses_it(tmp_path: Path) -> N
 
 
 def test_terms_with_components_in_them_are_refused(tmp_path: Path) -> None:
-    agent = Agent.open(owners()[0], policy(), tmp_path / "ledger", shelf=Shelf(tmp_path / "shelf"))
+    agent = Agent.open(owners()[0], policy(), tmp_path / "ledger", registry=LedgerRegistry(tmp_path / "shelf"))
     terms = RunSpec("fdp-admm", rounds=2, epsilon=1.0, delta=DELTA, components="3")
     with pytest.raises(Refused, match="a run of its own"):
         agent.join("regression", Agreement(terms, COUNTS, WIDTH, 0))
 
 
 def test_the_statistic_goes_with_no_other_recipe(tmp_path: Path) -> None:
-    agent = Agent.open(owners()[0], policy(), tmp_path / "ledger", shelf=Shelf(tmp_path / "shelf"))
+    agent = Agent.open(owners()[0], policy(), tmp_path / "ledger", registry=LedgerRegistry(tmp_path / "shelf"))
     for terms in (
         RunSpec("dp-admm", loss="second-moment", rounds=1, epsilon=1.0, delta=DELTA),
         RunSpec("private-components", loss="quantile", rounds=1, epsilon=1.0, delta=DELTA),
@@ -98,7 +100,7 @@ def test_the_statistic_goes_with_no_other_recipe(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("algorithm", ["pvp", "dvp"])
 def test_an_owner_solves_no_loss_with_a_kink_exactly(tmp_path: Path, algorithm: str) -> None:
-    agent = Agent.open(owners()[0], policy(), tmp_path / "ledger", shelf=Shelf(tmp_path / "shelf"))
+    agent = Agent.open(owners()[0], policy(), tmp_path / "ledger", registry=LedgerRegistry(tmp_path / "shelf"))
     terms = RunSpec(algorithm, loss="quantile:0.3", rounds=1, epsilon=1.0, delta=DELTA, tolerance=1e-6)
     with pytest.raises(Refused, match=r"kink|twice differentiable"):
         agent.join("run", Agreement(terms, COUNTS, WIDTH, 0))

@@ -18,9 +18,10 @@ from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.peers import Peers
 from dpadmm.errors import ClusterError, InputError, Refused
 from dpadmm.privacy.events import NoOpDpEvent, PureDpEvent
-from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.memory import MemoryLedger
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.ledger.memory import MemoryLedger
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
+from dpadmm.privacy.ledger.verify import verify
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.request import Request
@@ -87,7 +88,7 @@ class Party:
     def agents(self, randomness: Any = None) -> list[Agent]:
         return [self.agent(owner, randomness) for owner in range(len(self.terms.counts))]
 
-    def ledger(self, owner: int) -> Ledger:
+    def ledger(self, owner: int) -> SqliteLedger:
         return self.parties.ledger(self.folder / f"{owner}.ledger")
 
     def peers(self, nodes: Sequence[Any], names: Sequence[str] = ()) -> Peers:
@@ -169,7 +170,7 @@ RECIPES = [
 def simulated(terms: Agreement, lattice: bool) -> np.ndarray:
     """What all nodes released in each round of a simulation, (rounds, n, D)."""
     plan = terms.plan().on_lattice() if lattice else terms.plan()
-    cohort = Cohort.of(plan, pooled(terms.counts), [0], Seeded(0))
+    cohort = Cohort.of(plan, pooled(terms.counts), [0], SeededRandomness(0))
     return np.array([state.agents.released for state in rounds(cohort, start(cohort))])
 
 
@@ -195,7 +196,7 @@ def test_owners_give_the_numbers_of_the_simulation(
 def test_owners_that_are_simulated_too_give_the_simulations_plain_noise(topology: str) -> None:
     terms = agreed(topology, "private-mr-admm")
     nodes = [
-        Agent(owned(i, count), None, MemoryLedger(1, Relation.REPLACE), Seeded(0), members=(i,))
+        Agent(owned(i, count), None, MemoryLedger(1, Relation.REPLACE), SeededRandomness(0), members=(i,))
         for i, count in enumerate(terms.counts)
     ]
     np.testing.assert_array_equal(list(Peers("run", terms, nodes).rounds()), simulated(terms, lattice=False))
@@ -278,7 +279,7 @@ def test_every_node_pays_its_own_budget_for_odd_rounds_and_nothing_for_even_ones
     assert np.array(spent)[1::2].tolist() == np.array(spent)[::2].tolist()  # an even round adds nothing
     assert (np.diff(np.array(spent)[::2], axis=0) > 0).all()
     for agent, epsilon in zip(agents, EPSILONS[topology], strict=True):
-        assert agent.ledger.verify() == []
+        assert verify(agent.ledger) == []
         debits = [entry for entry in agent.ledger.entries() if entry["kind"] == "debit"]
         kinds = [entry["event"]["kind"] for entry in debits]
         assert len(set(kinds[::2])) == len(set(kinds[1::2])) == 1
@@ -365,7 +366,7 @@ def test_after_a_crash_the_run_goes_on_from_the_lowest_round(
     for one in nodes:
         assert [request.step for request in one.asked] == list(range(round, ROUNDS + 1))
         assert [call for call in one.others if call[0] == "repeat"] == ([("repeat", "run", round - 1)] * (round > 1))
-        assert one.agent.ledger.verify() == []
+        assert verify(one.agent.ledger) == []
     for owner, epsilon in enumerate(EPSILONS[RING]):
         assert owners.ledger(owner).guarantee(0.0).epsilon <= epsilon
 

@@ -11,7 +11,7 @@ import pytest
 
 from dpadmm.agent import Agent
 from dpadmm.errors import InputError
-from dpadmm.privacy.shelf import Shelf
+from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.blocks import ArrayBlocks
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.stored import StoredShards, gather_blocks
@@ -38,16 +38,16 @@ def test_an_agent_over_files_answers_as_one_over_memory(tmp_path: Path, parties:
 
 
 def test_the_ledger_belongs_to_the_contents_not_to_the_path(tmp_path: Path, parties: Any) -> None:
-    shelf, ledger = Shelf(tmp_path / "shelf"), tmp_path / "ledger"
-    Agent.open(stored(tmp_path / "one", parties), parties.policy(), ledger, shelf=shelf)
-    Agent.open(stored(tmp_path / "two", parties), parties.policy(), ledger, shelf=shelf)  # moved, and the same
+    registry, ledger = LedgerRegistry(tmp_path / "shelf"), tmp_path / "ledger"
+    Agent.open(stored(tmp_path / "one", parties), parties.policy(), ledger, registry=registry)
+    Agent.open(stored(tmp_path / "two", parties), parties.policy(), ledger, registry=registry)  # moved, and the same
     records = stored(tmp_path / "three", parties)
     targets = np.load(tmp_path / "three" / "a.targets.npy")
     targets[0] = 1 - targets[0]
     np.save(tmp_path / "three" / "a.targets.npy", targets)
     with pytest.raises(InputError, match="has changed since it was opened"):
-        Agent.open(records, parties.policy(), ledger, shelf=shelf)
+        Agent.open(records, parties.policy(), ledger, registry=registry)
     source = ArrayBlocks.of(tmp_path / "three" / "a.npy", tmp_path / "three" / "a.targets.npy", 2)
     changed = gather_blocks([source], records.encode, norm_bound=1.0, names=["owner"])
     with pytest.raises(InputError, match="records"):
-        Agent.open(changed, parties.policy(), ledger, shelf=shelf)
+        Agent.open(changed, parties.policy(), ledger, registry=registry)

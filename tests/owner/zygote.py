@@ -25,7 +25,7 @@ import parties
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import GaussianDpEvent
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.relations import Relation
 
 
@@ -65,7 +65,7 @@ def create(path: str, out: str, run: str) -> None:
     """Tries to make the ledger."""
     barrier()
     with contextlib.suppress(InputError):
-        made = Ledger.create(Path(path), "patients", "d" * 64, Relation.REPLACE)
+        made = SqliteLedger.create(Path(path), "patients", "d" * 64, Relation.REPLACE)
         made.reserve(run, "terms", [{GaussianDpEvent(50.0): 1}], Budget(2.0, 1e-6), {})
         note(out, run)
 

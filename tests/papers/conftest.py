@@ -12,7 +12,7 @@ from dpadmm.admm.graphs import parse
 from dpadmm.admm.setting import Setting
 from dpadmm.datasets import simulate
 from dpadmm.engine.loop import Cohort, State, rounds, start
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Logistic, Loss
 from dpadmm.problems.problem import Problem
@@ -74,7 +74,7 @@ def played() -> Callable[..., list[State]]:
     """played(plan, shards, seed, runs): the states after every round."""
 
     def play(plan: Plan, shards: Shards, seed: int = 0, runs: Any = (0,)) -> list[State]:
-        cohort = Cohort.of(plan, shards, list(runs), Seeded(seed))
+        cohort = Cohort.of(plan, shards, list(runs), SeededRandomness(seed))
         return list(rounds(cohort, start(cohort)))
 
     return play

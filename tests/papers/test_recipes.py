@@ -17,7 +17,7 @@ from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import NonPrivateDpEvent, flatten
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS, Logistic
 from dpadmm.problems.penalties import L1, L2, PENALTIES
@@ -216,19 +216,19 @@ def test_a_batch_of_n_is_n_batches_of_one_bit_for_bit(recipe, loss, simulated, t
     state, server = begin(plan), opening(plan, 1)
     alone = [begin(plan.take([i])) for i in range(4)]
 
-    def words(round, agents):
+    def random_bits(round, agents):
         runs = np.zeros(len(agents), dtype=np.int64)
-        return lambda purpose, count: Seeded(1).words(runs, np.asarray(agents), round, purpose, count)
+        return lambda purpose, count: SeededRandomness(1).random_bits(runs, np.asarray(agents), round, purpose, count)
 
     for k in range(1, 6):
         common = np.repeat(server.common, 4 // len(server.common), axis=0)  # on a graph all hear something else
-        release, state = answer(plan, state, shards, common, k, words(k, range(4)))
+        release, state = answer(plan, state, shards, common, k, random_bits(k, range(4)))
         server = combine(plan, server, release.value[None], k)
         after = np.repeat(server.common, 4 // len(server.common), axis=0)
         state = absorb(plan, state, after, k)
         for i in range(4):
             mine = plan.take([i])
-            single, alone[i] = answer(mine, alone[i], shards.take([i]), common[[i]], k, words(k, [i]))
+            single, alone[i] = answer(mine, alone[i], shards.take([i]), common[[i]], k, random_bits(k, [i]))
             alone[i] = absorb(mine, alone[i], after[[i]], k)
             np.testing.assert_array_equal(single.value[0], release.value[i])
             np.testing.assert_array_equal(alone[i].dual[0], state.dual[i])

@@ -22,7 +22,7 @@ from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import GaussianDpEvent, GaussianObjectiveDpEvent, NonPrivateDpEvent, NoOpDpEvent
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.penalties import L2
 from dpadmm.problems.problem import Problem
@@ -71,12 +71,12 @@ def setting(shards, terms):
     return make
 
 
-def words(round, agents=range(5), seed=1):
+def random_bits(round, agents=range(5), seed=1):
     runs = np.zeros(len(agents), dtype=np.int64)
-    return lambda purpose, count: Seeded(seed).words(runs, np.asarray(agents), round, purpose, count)
+    return lambda purpose, count: SeededRandomness(seed).random_bits(runs, np.asarray(agents), round, purpose, count)
 
 
-def walk(plan, shards, first=None, draw=words):
+def walk(plan, shards, first=None, draw=random_bits):
     """All rounds from `first`: what was released in rounds 0.., and the duals as each round found them and after it."""
     state = begin(plan)
     if first is not None:
@@ -198,7 +198,7 @@ def test_without_damping_or_movement_nothing_moves(shards, setting):
         state = replace(begin(plan), released=np.tile(best, (5, 1)), dual=-slopes / 2)
         heard = np.tile(best, (5, 1))
         for k in (1, 2):
-            release, state = answer(plan, state, shards, heard, k, words(k))
+            release, state = answer(plan, state, shards, heard, k, random_bits(k))
             np.testing.assert_allclose(release.value, heard, atol=1e-8)
 
 
@@ -361,7 +361,7 @@ def test_where_nodes_begin_is_broadcast_before_the_first_round(graph, shards, se
     plan = ALGORITHMS["decentralised-admm"].plan(replace(terms, problem=replace(PROBLEM, domain=away)), Multiplier(0.0))
     first = begin(plan).released
     np.testing.assert_allclose(first, np.tile(0.2 + 0.1 * np.arange(5)[:, None], (1, 3)), atol=1e-15)
-    cohort = Cohort.of(plan, shards, [0, 1], Seeded(0))
+    cohort = Cohort.of(plan, shards, [0, 1], SeededRandomness(0))
     for heard in (opening(plan, 2).common, start(cohort).server.common):
         for i in range(5):
             mean = 0.2 + 0.1 * sum(near[i]) / len(near[i])
@@ -401,7 +401,7 @@ def test_a_node_hears_its_neighbours_and_nobody_else(name, shards, setting):
         """From other releases or records; what the solver remembers of its records is forgotten."""
         heard = combine(plan, None, values[None], k).common
         state = absorb(plan, replace(states[k], memory=replace(states[k].memory, private={})), heard, k)
-        return answer(plan, state, held, heard, k + 1, words(k + 1))[0].value
+        return answer(plan, state, held, heard, k + 1, random_bits(k + 1))[0].value
 
     for k in (1, 2):
         before = next_answer(k, released[k])
@@ -432,7 +432,7 @@ def test_a_node_alone_answers_as_it_does_among_all(name, shards, setting, played
             if k > 1:
                 state = absorb(mine, state, heard, k - 1)
             np.testing.assert_array_equal(state.dual[0], duals[k - 1][i])
-            release, state = answer(mine, state, shards.take([i]), heard, k, words(k, [i]))
+            release, state = answer(mine, state, shards.take([i]), heard, k, random_bits(k, [i]))
             np.testing.assert_array_equal(release.value[0], released[k][i])
             assert release.events == (plan.events(k)[i],)
     together = played(plan, shards, runs=(3, 7))[-1].agents.released
@@ -480,7 +480,7 @@ def test_a_noisy_release_is_recycled_not_the_minimiser_behind_it(shards, setting
     plan = recipe.plan(terms, Multiplier(1.0))
     first = somewhere()
     heard = plan.algorithm.consensus.opening(terms, first, 1).common
-    release, state = answer(plan, replace(begin(plan), released=first), shards, heard, 1, words(1))
+    release, state = answer(plan, replace(begin(plan), released=first), shards, heard, 1, random_bits(1))
     whisper = np.abs(release.value - state.memory.point).max(axis=1)
     assert (whisper > 1e-4).all()
     np.testing.assert_array_equal(state.released, release.value)
@@ -489,7 +489,7 @@ def test_a_noisy_release_is_recycled_not_the_minimiser_behind_it(shards, setting
     # The free round gives the same whatever the solver remembers.
     state = absorb(plan, state, heard, 1)
     forgotten = replace(state, memory=replace(state.memory, point=state.memory.point + 1.0, private={}))
-    values = [answer(plan, s, shards, heard, 2, words(2))[0].value for s in (state, forgotten)]
+    values = [answer(plan, s, shards, heard, 2, random_bits(2))[0].value for s in (state, forgotten)]
     np.testing.assert_array_equal(*values)
 
 
@@ -596,7 +596,7 @@ def test_penalty_noise_moves_the_centre_by_the_same_e_in_every_round(shards, set
     """Drawn from the same words, the linear term over the penalty's curvature is the same in rounds one and four."""
     terms, rule = setting("path:5", rounds=4), GeometricRho(1.3)
     plan = ALGORITHMS["m-admm-penalty"].tuned(rho=rule, tolerance=1e-12).plan(terms, Density((3.0,)))
-    x, q, _ = walk(plan, shards, somewhere(), lambda k: words(1))
+    x, q, _ = walk(plan, shards, somewhere(), lambda k: random_bits(1))
     near = neighbours(terms.graph)
     moved = []
     for k in (1, 4):

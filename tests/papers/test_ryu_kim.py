@@ -17,7 +17,7 @@ from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.claims import Claim
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import ClippedSquared, Logistic, Softmax
 from dpadmm.problems.penalties import L1, L2
 from dpadmm.problems.problem import Problem
@@ -43,12 +43,12 @@ SETS = CLOSED | CONIC
 AT_ONCE = Fixed(0.5)
 
 
-def words(round, agents, seed=0, flipped=False):
+def random_bits(round, agents, seed=0, flipped=False):
     """The words of these agents; `flipped` turns the sign of every symmetric noise."""
     names, runs = np.asarray(agents), np.zeros(len(agents), dtype=np.int64)
     mask = np.uint64(2**63 if flipped else 0)
     return lambda purpose, count: (
-        Seeded(seed).words(runs, names, round, purpose.replace("output", "gradient"), count) ^ mask
+        SeededRandomness(seed).random_bits(runs, names, round, purpose.replace("output", "gradient"), count) ^ mask
     )
 
 
@@ -59,7 +59,7 @@ def steps(plan, shards, rounds, flipped=False, seed=0):
     for k in range(1, rounds + 1):
         rows = np.repeat(server.common, plan.setting.agents, axis=0)
         state = absorb(plan, state, rows, k - 1)
-        release, after = answer(plan, state, shards, rows, k, words(k, agents, seed, flipped))
+        release, after = answer(plan, state, shards, rows, k, random_bits(k, agents, seed, flipped))
         following = combine(plan, server, release.value[None], k)
         yield state, server, release.value, after, following
         state, server = after, following
@@ -81,7 +81,7 @@ def test_objective_noise_is_output_noise_on_the_free_step_then_projected(name, m
     moved = 0.0
     for k, (state, server, value, _, _) in enumerate(steps(objective, shards, 4), start=1):
         rows = np.repeat(server.common, 3, axis=0)
-        noisy, _ = answer(output, state, shards, rows, k, words(k, range(3), flipped=True))
+        noisy, _ = answer(output, state, shards, rows, k, random_bits(k, range(3), flipped=True))
         projected = CLOSED[name].project(noisy.value)
         assert np.abs(projected - value).max() < 1e-12
         moved = max(moved, np.abs(noisy.value - value).max())
@@ -152,7 +152,7 @@ def test_a_missed_round_moves_the_dual_by_the_last_release(simulated, terms):
     shards = simulated()
     plan = ALGORITHMS["obj-g"].tuned(rho=ConstantRho()).plan(terms(Problem(), shards), Multiplier(1.0))
     state, server = begin(plan), opening(plan, 1)
-    release, state = answer(plan, state, shards, np.repeat(server.common, 3, axis=0), 1, words(1, range(3)))
+    release, state = answer(plan, state, shards, np.repeat(server.common, 3, axis=0), 1, random_bits(1, range(3)))
     server = combine(plan, server, release.value[None], 1)
     missed = np.repeat(server.common, 3, axis=0)
     server = combine(plan, server, release.value[None], 2)  # nobody answered round 2
@@ -209,7 +209,7 @@ def test_the_printed_bound_is_violated_and_the_corrected_one_holds():
     state, server = AgentState(first, np.zeros((P, 1)), Memory(first)), Server(np.full((1, 1), -1.0), np.zeros((1, 1)))
     taken, U, L, left = [], 2.0, 1.0, {}
     for k in range(1, 21):
-        release, state = answer(plan, state, shards, np.repeat(server.common, P, axis=0), k, words(k, range(P)))
+        release, state = answer(plan, state, shards, np.repeat(server.common, P, axis=0), k, random_bits(k, range(P)))
         server = combine(plan, server, release.value[None], k)
         taken.append(release.value)
         left[k] = float(problem.objective(shards, np.mean(taken, axis=0)).sum())
@@ -415,7 +415,7 @@ def test_a_projection_that_fails_releases_nothing(simulated, terms, monkeypatch)
             shards,
             np.repeat(server.common, 3, axis=0),
             1,
-            words(1, range(3)),
+            random_bits(1, range(3)),
         )
     np.testing.assert_array_equal(state.memory.point, before)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import classic_multiplier
-from dpadmm.privacy.concentrated import zcdp_epsilon
+from dpadmm.privacy.zcdp import zcdp_epsilon
 
 LOG_DELTAS = [-1e-6, -0.01, -0.5, -1.0, -2.0, -5.0, -20.0, -100.0, -300.0, -690.0]
 

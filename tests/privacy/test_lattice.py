@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, Mechanism
-from dpadmm.privacy.randomness import Seeded, System
+from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
 
 DRAWS = 1_000_000
 SIGMA = 4.84  # the classic (1, 1e-5) noise of AUDIT E1
@@ -39,8 +39,8 @@ def added(mechanism: Mechanism) -> Sample:
     many = mechanism.take(np.zeros(DRAWS, dtype=np.int64))
 
     def sample(value: float) -> np.ndarray:
-        words = System().words(rows, rows, 0, "test", many.words_needed(1))
-        return many.add(np.full((DRAWS, 1), value), np.ones(DRAWS), words)
+        random_bits = SystemRandomness().random_bits(rows, rows, 0, "test", many.words_needed(1))
+        return many.add(np.full((DRAWS, 1), value), np.ones(DRAWS), random_bits)
 
     return sample
 
@@ -96,13 +96,13 @@ def test_both_neighbours_lie_on_one_lattice(kind: type[Mechanism], multiplier: f
     value = draw.normal(size=(1, 50))
     neighbour = value + draw.normal(size=(1, 50)) * 1e-3
     sensitivity = np.full(2, 0.013)
-    words = System().words(np.zeros(2), np.arange(2), 0, "test", mechanism.words_needed(50))
-    noisy = mechanism.add(np.vstack([value, neighbour]), sensitivity, words)
+    random_bits = SystemRandomness().random_bits(np.zeros(2), np.arange(2), 0, "test", mechanism.words_needed(50))
+    noisy = mechanism.add(np.vstack([value, neighbour]), sensitivity, random_bits)
     step = spacing(float(mechanism.scale(sensitivity, 50)[0]))
     assert np.array_equal(noisy / step, np.rint(noisy / step))
     # The spacing is that of the scale and no finer one: half of it is met by half of the points only.
     assert not np.array_equal(noisy / (2 * step), np.rint(noisy / (2 * step)))
-    plain = kind(np.full(2, multiplier)).add(np.vstack([value, neighbour]), sensitivity, words)
+    plain = kind(np.full(2, multiplier)).add(np.vstack([value, neighbour]), sensitivity, random_bits)
     assert not np.array_equal(plain / step, np.rint(plain / step))
     np.testing.assert_allclose(noisy, plain, rtol=1e-5, atol=1e-5 * multiplier)
 
@@ -137,9 +137,11 @@ def test_rounding_moves_neighbours_apart_by_one_spacing_at_most(
     value = draw.normal(size=d) * sensitivity * 10
     move = draw.normal(size=d)
     move *= sensitivity / np.linalg.norm(move, ord=mechanism.norm)
-    words = np.repeat(Seeded(seed).words(np.zeros(1), np.zeros(1), 0, "n", mechanism.words_needed(d)), 2, axis=0)
+    random_bits = np.repeat(
+        SeededRandomness(seed).random_bits(np.zeros(1), np.zeros(1), 0, "n", mechanism.words_needed(d)), 2, axis=0
+    )
     scale = mechanism.scale(np.full(2, sensitivity), d)
-    one, other = mechanism.add(np.vstack([value, value + move]), np.full(2, sensitivity), words)
+    one, other = mechanism.add(np.vstack([value, value + move]), np.full(2, sensitivity), random_bits)
     apart = np.linalg.norm(one - other, ord=mechanism.norm)
     assert multiplier * apart <= scale[0] * (1 + 1e-12)
 
@@ -148,9 +150,11 @@ def test_rounding_moves_neighbours_apart_by_one_spacing_at_most(
 def test_the_distribution_is_still_the_mechanisms(kind: type[Mechanism]) -> None:
     rows, d, multiplier, sensitivity = 20_000, 3, 1.7, 0.5
     mechanism = kind(np.full(rows, multiplier)).on_lattice()
-    words = Seeded(3).words(np.zeros(rows, dtype=np.int64), np.arange(rows), 0, "ks", mechanism.words_needed(d))
+    random_bits = SeededRandomness(3).random_bits(
+        np.zeros(rows, dtype=np.int64), np.arange(rows), 0, "ks", mechanism.words_needed(d)
+    )
     value = np.array([[0.3, -20.0, 0.0]])
-    noise = mechanism.add(np.repeat(value, rows, axis=0), np.full(rows, sensitivity), words) - value
+    noise = mechanism.add(np.repeat(value, rows, axis=0), np.full(rows, sensitivity), random_bits) - value
     scale = multiplier * sensitivity
     if kind is GammaNorm:
         found = stats.kstest(np.linalg.norm(noise, axis=1), stats.gamma(d, scale=scale).cdf)
@@ -169,11 +173,11 @@ def test_the_distribution_is_still_the_mechanisms(kind: type[Mechanism]) -> None
 def test_far_values_are_cut_at_a_fixed_point_and_sums_stay_exact(kind: type[Mechanism]) -> None:
     values = np.array([[1e3, -1e3], [1e100, -1e100], [2.0**20, -(2.0**20)], [1e300, 3.0]])
     mechanism = kind(np.ones(4)).on_lattice()
-    words = System().words(np.zeros(4), np.arange(4), 0, "far", mechanism.words_needed(2))
+    random_bits = SystemRandomness().random_bits(np.zeros(4), np.arange(4), 0, "far", mechanism.words_needed(2))
     scale = mechanism.scale(np.ones(4), 2)
     step = spacing(float(scale[0]))
-    points = mechanism.add(values, np.ones(4), words) / step
-    noise = np.rint(mechanism.draw(scale, 2, words) / step)
+    points = mechanism.add(values, np.ones(4), random_bits) / step
+    noise = np.rint(mechanism.draw(scale, 2, random_bits) / step)
     for row, column in np.ndindex(values.shape):
         whole = int(Fraction(round(Fraction(values[row, column]) / Fraction(step))))
         cut = max(-(2**52), min(2**52, whole))
@@ -186,8 +190,8 @@ def test_far_values_are_cut_at_a_fixed_point_and_sums_stay_exact(kind: type[Mech
 def test_no_noise_is_no_rounding(kind: type[Mechanism]) -> None:
     mechanism = kind(np.array([0.0, 1.0, 1.0])).on_lattice()
     value = np.array([[0.1, np.pi], [0.1, -0.0], [0.1, np.pi]])
-    words = System().words(np.zeros(3), np.arange(3), 0, "none", mechanism.words_needed(2))
-    noisy = mechanism.add(value, np.array([1.0, 0.0, 1.0]), words)
+    random_bits = SystemRandomness().random_bits(np.zeros(3), np.arange(3), 0, "none", mechanism.words_needed(2))
+    noisy = mechanism.add(value, np.array([1.0, 0.0, 1.0]), random_bits)
     np.testing.assert_array_equal(noisy[:2].view(np.uint64), value[:2].view(np.uint64))
     assert np.all(noisy[2] != value[2])
 
@@ -209,17 +213,19 @@ def test_a_whispers_lattice_reaches_far_and_pays_for_being_coarse(kind: type[Mec
     whisper = kind(np.array([multiplier])).on_lattice(far=True)
     scale = whisper.scale(sensitivity, dimension)
     apart = dimension if kind.norm == 1 else math.sqrt(dimension)
-    words = Seeded(0).words(np.zeros(1, int), np.zeros(1, int), 1, "whisper", whisper.words_needed(dimension))
+    random_bits = SeededRandomness(0).random_bits(
+        np.zeros(1, int), np.zeros(1, int), 1, "whisper", whisper.words_needed(dimension)
+    )
     reach = 2.0 ** (52 - 4 - max(4, math.ceil(math.log2(multiplier * apart)))) * scale[0]
     assert reach > 2.0**22 * scale[0]
     value = np.linspace(-0.4, 0.4, dimension)[None, :] * reach
-    noisy = whisper.add(value, sensitivity, words)
+    noisy = whisper.add(value, sensitivity, random_bits)
     step = 2.0 ** min(32, max(8, math.ceil(math.log2(max(multiplier * apart, 1))) + 4))
     spacing = 2.0 ** math.floor(math.log2(scale[0])) / step
     np.testing.assert_array_equal(np.rint(noisy / spacing) * spacing, noisy)  # all of it on one lattice
-    noise = whisper.draw(scale, dimension, words)
+    noise = whisper.draw(scale, dimension, random_bits)
     np.testing.assert_allclose(noisy - value, noise, atol=1.001 * spacing + 1e-15 * reach)
     assert scale[0] >= multiplier * (sensitivity[0] + spacing * apart) * (1 - 1e-12)
     assert scale[0] <= 1.07 * multiplier * sensitivity[0]
     usual = kind(np.array([multiplier])).on_lattice()
-    assert np.abs(usual.add(value, sensitivity, words)).max() < 0.5 * np.abs(value).max()  # which is cut
+    assert np.abs(usual.add(value, sensitivity, random_bits)).max() < 0.5 * np.abs(value).max()  # which is cut

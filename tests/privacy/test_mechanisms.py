@@ -7,16 +7,16 @@ from scipy import stats
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, PureDpEvent
 from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, Mechanism
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 
 
-def words(rows: int, count: int, seed: int = 5) -> np.ndarray:
-    return Seeded(seed).words(np.zeros(rows, dtype=np.int64), np.arange(rows), 0, "test", count)
+def random_bits(rows: int, count: int, seed: int = 5) -> np.ndarray:
+    return SeededRandomness(seed).random_bits(np.zeros(rows, dtype=np.int64), np.arange(rows), 0, "test", count)
 
 
 def drawn(mechanism: Mechanism, scale: float, rows: int, dimension: int) -> np.ndarray:
     count = mechanism.words_needed(dimension)
-    return mechanism.draw(np.full(rows, scale), dimension, words(rows, count))
+    return mechanism.draw(np.full(rows, scale), dimension, random_bits(rows, count))
 
 
 @pytest.mark.parametrize(("kind", "law"), [(Gaussian, stats.norm(scale=2.5)), (Laplace, stats.laplace(scale=2.5))])
@@ -66,7 +66,7 @@ def test_a_batch_equals_batches_of_one_and_any_selection(kind: type[Mechanism], 
     random = np.random.default_rng(0)
     mechanism = kind(random.uniform(0.5, 2.0, rows))
     value, sensitivity = random.normal(size=(rows, dimension)), random.uniform(0.1, 1.0, rows)
-    bits = words(rows, mechanism.words_needed(dimension))
+    bits = random_bits(rows, mechanism.words_needed(dimension))
     full = mechanism.add(value, sensitivity, bits)
     for selection in [*(np.array([i]) for i in range(rows)), np.array([5, 2, 30]), np.arange(4, 21)]:
         part = mechanism.take(selection).add(value[selection], sensitivity[selection], bits[selection])
@@ -78,7 +78,7 @@ def test_scale_is_multiplier_times_sensitivity_and_zero_is_bit_for_bit(kind: typ
     mechanism = kind(np.array([0.0, 2.0, 2.0, 1.0]))
     sensitivity = np.array([1.0, 0.0, 3.0, 6.0])
     value = np.array([[-0.0, np.nan], [-0.0, 1e-320], [0.0, 0.0], [0.0, 0.0]])
-    bits = words(4, mechanism.words_needed(2))
+    bits = random_bits(4, mechanism.words_needed(2))
     bits[3] = bits[2]
     noisy = mechanism.add(value, sensitivity, bits)
     np.testing.assert_array_equal(noisy[:2].view(np.uint64), value[:2].view(np.uint64))

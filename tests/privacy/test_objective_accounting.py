@@ -28,7 +28,7 @@ from dpadmm.privacy.events import (
     SampledWithoutReplacementDpEvent,
 )
 from dpadmm.privacy.relations import Relation
-from dpadmm.privacy.wire import event_from_dict, event_to_dict
+from dpadmm.privacy.serialization import event_from_dict, event_to_dict
 
 Array = NDArray[np.float64]
 REPLACE, ZERO_OUT = Relation.REPLACE, Relation.ZERO_OUT

@@ -20,7 +20,7 @@ from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import STATISTICS, ColumnMoments
 from dpadmm.problems.shards import gather
@@ -214,7 +214,7 @@ def test_the_noise_is_white_and_as_loud_as_the_sensitivity_says(rng: np.random.G
     rows = rng.normal(size=(60, width))
     shards = gather(rows, np.zeros(60), np.repeat([0, 1], [20, 40]), norm_bound=2.0)
     plan = planned(shards.counts, width, noise_multiplier=3.0, delta=1e-5, norm_bound=2.0, loss="column-moments:2.0")
-    cohort = Cohort.of(plan, shards, range(runs), Seeded(3))
+    cohort = Cohort.of(plan, shards, range(runs), SeededRandomness(3))
     (state,) = rounds(cohort, start(cohort))
     given_away = state.agents.released.reshape(runs, 2, -1)
     loss = ColumnMoments(2.0)

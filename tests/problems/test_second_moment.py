@@ -19,7 +19,7 @@ from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import SecondMoment
 from dpadmm.problems.losses.second_moment import pack, unpack
@@ -193,7 +193,7 @@ def test_the_noise_of_the_matrix_is_symmetric_and_louder_by_sqrt_2_on_the_diagon
     rows = rng.normal(size=(60, width))
     shards: Shards = gather(rows, np.zeros(60), np.repeat([0, 1], [20, 40]), norm_bound=2.0)
     plan = planned(shards.counts, width, noise_multiplier=3.0, delta=1e-5, norm_bound=2.0)
-    cohort = Cohort.of(plan, shards, range(runs), Seeded(3))
+    cohort = Cohort.of(plan, shards, range(runs), SeededRandomness(3))
     (state,) = rounds(cohort, start(cohort))
     given_away = state.agents.released.reshape(runs, 2, -1)
     silent = LOSS.gradient(shards, np.zeros((2, 10)), 1.0 / shards.counts)

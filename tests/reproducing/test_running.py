@@ -14,7 +14,7 @@ from dpadmm.engine.experiment import train
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.reproducing import running
 from dpadmm.reproducing.formulas import applied
 from dpadmm.reproducing.magnitudes import of_power_flow, of_training, variance
@@ -240,8 +240,8 @@ def test_the_expected_magnitude_is_that_of_drawn_noise(algorithm):
     released = [
         next(rounds(cohort, start(cohort))).agents.released.reshape(-1, 4, noisy.plan.setting.dimension)
         for cohort in (
-            Cohort.of(noisy.plan, noisy.shards, range(runs), Seeded(3)),
-            Cohort.of(quiet.plan, quiet.shards, range(1), Seeded(3)),
+            Cohort.of(noisy.plan, noisy.shards, range(runs), SeededRandomness(3)),
+            Cohort.of(quiet.plan, quiet.shards, range(1), SeededRandomness(3)),
         )
     ]
     gain = 1.0 if algorithm.startswith("out") else 1.0 / (rho + 1.0 / eta)

@@ -15,7 +15,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.consensus import Server
-from dpadmm.admm.perturbations.base import Release, Task, Words
+from dpadmm.admm.perturbations.base import RandomBits, Release, Task
 from dpadmm.admm.solvers.base import Memory, Trail
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.problems.shards import Shards
@@ -87,7 +87,7 @@ def subproblem(plan: Plan, state: AgentState, shards: Shards, common: FloatArray
 
 
 def answer(
-    plan: Plan, state: AgentState, shards: Shards, common: FloatArray, round: int, words: Words
+    plan: Plan, state: AgentState, shards: Shards, common: FloatArray, round: int, random_bits: RandomBits
 ) -> tuple[Release, AgentState]:
     """The agents' half of a round: the only code that leads from records to releases.
 
@@ -101,7 +101,7 @@ def answer(
     if not phase.solver.reads_records:
         assert state.slope is not None
         memory = replace(memory, trail=Trail(state.released, state.slope))
-    task = Task(setting, plan.noise_in(round), phase.solver, given, memory, eta, words)
+    task = Task(setting, plan.noise_in(round), phase.solver, given, memory, eta, random_bits)
     release, memory = phase.perturbation.release(task)
     dual, slope = state.dual, None
     if consensus.server_first and phase.moves_dual:

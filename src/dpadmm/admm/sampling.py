@@ -12,16 +12,16 @@ from collections.abc import Callable
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
-from dpadmm.admm.solvers.base import Words
+from dpadmm.admm.solvers.base import RandomBits
 
-Draw = Callable[[Words, str, IntArray, FloatArray], tuple[IntArray, IntArray]]
+Draw = Callable[[RandomBits, str, IntArray, FloatArray], tuple[IntArray, IntArray]]
 """Records drawn for one step, by (words, purpose, record counts, rates): numbers within their agent, the agents' one
 after another, and how many each agent has."""
 
 _FIRST_WORDS = 64  # asked for at once; doubled each time they do not reach the last record
 
 
-def poisson(words: Words, purpose: str, counts: IntArray, rates: FloatArray) -> tuple[IntArray, IntArray]:
+def poisson(random_bits: RandomBits, purpose: str, counts: IntArray, rates: FloatArray) -> tuple[IntArray, IntArray]:
     """Every record by a coin of its own, which falls right with the agent's rate.
 
     The gaps between records drawn are geometric, and made by inversion from one word each: independent coins, exact but
@@ -32,7 +32,7 @@ def poisson(words: Words, purpose: str, counts: IntArray, rates: FloatArray) -> 
     last = np.full(counts.size, -1.0)
     found: list[FloatArray] = []
     for turn in itertools.count(1):
-        drawn = words(f"{purpose}.{turn}", _FIRST_WORDS << min(turn - 1, 10))
+        drawn = random_bits(f"{purpose}.{turn}", _FIRST_WORDS << min(turn - 1, 10))
         uniform = (drawn.astype(np.float64) + 0.5) * 2.0**-64
         places = last[:, None] + np.cumsum(np.floor(np.log(uniform) / decay) + 1.0, axis=1)
         found.append(places)
@@ -44,9 +44,9 @@ def poisson(words: Words, purpose: str, counts: IntArray, rates: FloatArray) -> 
     return places[kept].astype(np.int64), kept.sum(axis=1)
 
 
-def uniform(words: Words, purpose: str, counts: IntArray, rates: FloatArray) -> tuple[IntArray, IntArray]:
+def uniform(random_bits: RandomBits, purpose: str, counts: IntArray, rates: FloatArray) -> tuple[IntArray, IntArray]:
     """One record of every agent, all equally likely."""
-    share = (words(purpose, 1)[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    share = (random_bits(purpose, 1)[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return np.floor(share * counts).astype(np.int64), np.ones_like(counts)
 
 

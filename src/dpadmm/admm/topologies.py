@@ -58,15 +58,15 @@ class Request:
 
 def request(text: str) -> Request:
     """Reads `name:number:...` without building anything."""
-    name, *words = text.split(":")
+    name, *given = text.split(":")
     if name not in TOPOLOGIES:
         raise unknown("topology", name[:100], TOPOLOGIES)
     kind = TOPOLOGIES[name]
     what = f"topology {text[:100]!r}"
-    if not 0 <= len(words) - len(kind.numbers) <= kind.random:
+    if not 0 <= len(given) - len(kind.numbers) <= kind.random:
         raise InputError(f"{what}: write {kind.form}, as in {kind.example!r}.")
-    labels = (*kind.numbers, "seed")[: len(words)]
-    values = tuple(_number(what, label, word) for label, word in zip(labels, words, strict=True))
+    labels = (*kind.numbers, "seed")[: len(given)]
+    values = tuple(_number(what, label, word) for label, word in zip(labels, given, strict=True))
     numbers, seed = values[: len(kind.numbers)], values[len(kind.numbers) :]
     nodes = kind.nodes(*numbers)
     if nodes < 2:

@@ -26,7 +26,7 @@ from dpadmm.audit.neighbours import Record, blank, sheet, worst_pair
 from dpadmm.audit.scene import Stage, chosen, noise_norm
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.errors import InputError
-from dpadmm.privacy.randomness import Seeded, derived, generator
+from dpadmm.privacy.randomness import SeededRandomness, derived, generator
 from dpadmm.problems.shards import Shards
 
 FEWEST, MOST = 20, 4_000
@@ -103,7 +103,7 @@ def _right(coins: BoolArray, scores: FloatArray, number: int) -> BoolArray:
 def _scored(run: Crowd, seed: int) -> tuple[BoolArray, FloatArray]:
     """Coins, and how far the releases of a run with them lean towards each canary's second record."""
     coins = generator(seed, "coins").random(run.canaries) < 0.5
-    cohort = Cohort.of(run.plan, run.shards(coins), [0], Seeded(seed))
+    cohort = Cohort.of(run.plan, run.shards(coins), [0], SeededRandomness(seed))
     sides, scores = (run.alone(0), run.alone(1)), np.zeros(run.canaries)
     nobody = sheet(run.plan.setting.problem.loss, [[blank(run.pairs[0][0], run.canaries)]], run.norm_bound)
     for message in messages(cohort, start(cohort), np.zeros(1, dtype=np.int64)):

@@ -31,7 +31,7 @@ from dpadmm.errors import InputError, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import Seeded, generator
+from dpadmm.privacy.randomness import SeededRandomness, generator
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec import DataSpec, RunSpec
 
@@ -140,7 +140,7 @@ def reconstruct(
 
 def overheard(plan: Plan, shards: Shards, seed: int) -> tuple[FloatArray, FloatArray]:
     """Points and gradients (T, D) that the victim's messages in a simulated run give away."""
-    cohort = Cohort.of(plan, shards, [0], Seeded(seed))
+    cohort = Cohort.of(plan, shards, [0], SeededRandomness(seed))
     told = [revealed(message) for message in messages(cohort, start(cohort), np.array([VICTIM]))]
     points, gradients = zip(*told, strict=True)
     return np.concatenate(points), np.concatenate(gradients)

@@ -17,7 +17,7 @@ from dpadmm.audit.likelihood import evidence
 from dpadmm.audit.messages import messages
 from dpadmm.audit.scene import Scene
 from dpadmm.engine.loop import Cohort, State, start
-from dpadmm.privacy.randomness import Randomness, Seeded, derived
+from dpadmm.privacy.randomness import Randomness, SeededRandomness, derived
 
 TOGETHER = 20_000  # transcripts of one batch
 
@@ -30,14 +30,16 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Seeded words for very many runs: their agents lie side by side in one stream, so that one call serves all."""
+    """Seeded random bits for very many runs: their agents lie side by side in one stream; one call serves all."""
 
     seed: int
     agents: int
     simulated: ClassVar[bool] = True
 
-    def words(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
-        return Seeded(self.seed).words(np.zeros_like(runs), runs * self.agents + agents, round, purpose, count)
+    def random_bits(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
+        return SeededRandomness(self.seed).random_bits(
+            np.zeros_like(runs), runs * self.agents + agents, round, purpose, count
+        )
 
 
 def transcripts(

@@ -19,8 +19,8 @@ from dpadmm.errors import InputError, Refused
 
 if TYPE_CHECKING:
     from dpadmm.policy import Policy
-    from dpadmm.privacy.book import Run
-    from dpadmm.privacy.ledger import Ledger
+    from dpadmm.privacy.ledger.protocol import Run
+    from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
 DELTA = 1e-6
 
@@ -91,8 +91,10 @@ def verify(ledger: Path_, as_json: AsJson = False) -> None:
     Prints what does not add up and ends with code 1 if there is anything,
     with code 2 if the file cannot be read at all.
     """
+    from dpadmm.privacy.ledger.verify import verify as inconsistencies
+
     with opened(ledger) as book:
-        problems, locked = book.verify(), _locked(book)
+        problems, locked = inconsistencies(book), _locked(book)
         entries = sum(1 for _ in book.entries()) if not problems else None
     if as_json:
         print_json({"ledger": str(ledger), "ok": not problems, "problems": problems, "locked": locked or None})
@@ -149,12 +151,12 @@ def confirm(
 
 
 @contextmanager
-def opened(path: Path, reading: bool = True) -> Iterator[Ledger]:
+def opened(path: Path, reading: bool = True) -> Iterator[SqliteLedger]:
     """The ledger, untouched unless it is to be confirmed; what the file refuses is the user's error here."""
-    from dpadmm.privacy.ledger import Ledger
+    from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
     try:
-        book = Ledger.open(path, reading=reading)
+        book = SqliteLedger.open(path, reading=reading)
         try:
             yield book
         finally:
@@ -167,8 +169,8 @@ def opened(path: Path, reading: bool = True) -> Iterator[Ledger]:
         raise InputError(f"{str(path)!r} cannot be read ({error}); look with 'dpadmm ledger verify'.") from None
 
 
-def _locked(book: Ledger) -> str:
-    from dpadmm.privacy.chain import COPY
+def _locked(book: SqliteLedger) -> str:
+    from dpadmm.privacy.ledger.hash_chain import COPY
 
     return book.locked or (COPY if book.moved else "")
 
@@ -181,7 +183,7 @@ def _delta(asked: float | None, policy: Policy | None) -> float:
     return DELTA if policy is None else policy.delta
 
 
-def summary(book: Ledger, delta: float, policy: Policy | None) -> dict[str, Any]:
+def summary(book: SqliteLedger, delta: float, policy: Policy | None) -> dict[str, Any]:
     from dpadmm.privacy.accounting import best
 
     def epsilon(tally: Mapping[Any, int]) -> float | None:
@@ -263,7 +265,7 @@ def _public(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(entry: Mapping[str, Any]) -> dict[str, Any]:
-    from dpadmm.privacy.wire import canonical
+    from dpadmm.privacy.serialization import canonical
 
     own = ("number", "time", "kind", "run", "step", "head")
     detail = canonical({name: value for name, value in entry.items() if name not in own})

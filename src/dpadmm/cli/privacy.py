@@ -13,7 +13,7 @@ from dpadmm.cli.console import AsJson, examples, number, out, print_json, table
 from dpadmm.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from dpadmm.privacy.claims import Comparison
+    from dpadmm.privacy.claims import ClaimCheck
 
 Releases = Annotated[int, typer.Option("--releases", help="How many releases (rounds) one agent makes.")]
 Delta = Annotated[
@@ -174,7 +174,7 @@ def claims(as_json: AsJson = False) -> None:
     console.print(f"{false} of {len(found)} claims are false: the exact epsilon is above the claimed one.")
 
 
-def _claim(row: Comparison) -> dict[str, float | str | bool]:
+def _claim(row: ClaimCheck) -> dict[str, float | str | bool]:
     return {
         "setting": row.claim.setting,
         "epsilon_step": row.claim.epsilon_step,

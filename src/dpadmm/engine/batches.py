@@ -18,7 +18,7 @@ from dpadmm.admm.rounds import AgentState
 from dpadmm.agent import Agent
 from dpadmm.engine.loop import Cohort
 from dpadmm.engine.workforce import RUN, Reading
-from dpadmm.privacy.memory import MemoryLedger
+from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.randomness import Randomness
 from dpadmm.problems.shards import Shards
 

@@ -33,7 +33,7 @@ from dpadmm.engine.workforce import Engine, Local
 from dpadmm.errors import InputError
 from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.mechanisms import Gaussian
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.components import Components
 from dpadmm.spec import Experiment
 
@@ -122,7 +122,7 @@ def _run(
     estimates: list[FloatArray] = []
     for group in _groups(prepared):
         part = prepared.turned(group[0])
-        cohort = Cohort.of(part.plan, part.shards, group, Seeded(part.experiment.simulation.seed))
+        cohort = Cohort.of(part.plan, part.shards, group, SeededRandomness(part.experiment.simulation.seed))
         kept = None if folder is None else folder.checkpoint(group[0])
         if kept is not None and kept.exists():
             state, history = checkpoint.load(kept, digest)

@@ -22,7 +22,7 @@ from dpadmm.engine.workforce import InProcess, Workforce
 from dpadmm.errors import InputError
 from dpadmm.metrics import consensus_residual
 from dpadmm.privacy.accounting import Guarantee
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def fit(prepared: Prepared, secure: bool) -> Fitted:
     part = _turned(prepared, secure, classes)
     plan = part.plan.on_lattice() if secure else part.plan
     # In a secure fit this seed is never asked for a word: the owners' agents have the system's randomness.
-    cohort = Cohort.of(plan, part.shards, [0], Seeded(part.experiment.simulation.seed))
+    cohort = Cohort.of(plan, part.shards, [0], SeededRandomness(part.experiment.simulation.seed))
     state = start(cohort)
     workforce: Workforce = InProcess(cohort, state)
     if secure:

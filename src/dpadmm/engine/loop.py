@@ -19,7 +19,7 @@ from dpadmm.admm.consensus import Server
 from dpadmm.admm.rounds import AgentState, begin, combine, opening
 from dpadmm.agent import Agent
 from dpadmm.engine.workforce import RUN, InProcess, Workforce
-from dpadmm.privacy.memory import MemoryLedger
+from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.randomness import Randomness
 from dpadmm.problems.shards import Shards
 from dpadmm.request import EVALUATION, Request

@@ -24,8 +24,8 @@ from dpadmm.errors import InputError, Refused
 from dpadmm.policy import Policy
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.memory import MemoryLedger
-from dpadmm.privacy.randomness import System
+from dpadmm.privacy.ledger.memory import MemoryLedger
+from dpadmm.privacy.randomness import SystemRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards
 from dpadmm.request import Request
@@ -44,7 +44,7 @@ class Owners:
         self._names = shards.names
         for position, budget in enumerate(_budgets(run, shards.agents)):
             alone, policy = shards.take([position]), _policy(run, shards.names[position], budget)
-            agent = Agent(alone, policy, self._ledgers[position], System(), members=(position,))
+            agent = Agent(alone, policy, self._ledgers[position], SystemRandomness(), members=(position,))
             try:
                 agent.join(RUN, agreement)
             except Refused as refused:  # the terms are the caller's own, so they are what is wrong

@@ -24,7 +24,7 @@ from dpadmm.engine.workforce import Workforce
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import Seeded, derived
+from dpadmm.privacy.randomness import SeededRandomness, derived
 from dpadmm.problems.components import Rule, components
 from dpadmm.problems.losses import STATISTICS
 from dpadmm.problems.losses.second_moment import unpack
@@ -99,7 +99,7 @@ class Stage:
 
     def find(self, shards: Shards, seed: int, run: int, workforce: Workforce | None = None) -> View:
         """One release of every agent, and what follows from all of them. The agents are simulated, or a workforce."""
-        randomness = Seeded(derived(seed, self.purpose))
+        randomness = SeededRandomness(derived(seed, self.purpose))
         cohort = Cohort.of(self.plan, self.records(shards), range(run, run + 1), randomness)
         (state,) = rounds(cohort, start(cohort), workforce)
         return self.view(-state.common, self.deviation)

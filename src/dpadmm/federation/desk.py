@@ -24,8 +24,8 @@ from dpadmm.federation.sources import Source
 from dpadmm.federation.telling import told
 from dpadmm.federation.walking import Inbox, Node, Tell, Turns
 from dpadmm.policy import Policy
-from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.shelf import Shelf, default_folder
+from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.problems.losses import LOSSES
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.request import Request, is_name
@@ -151,7 +151,7 @@ class Desk:
         digest = agreement.digest
         if self.site.declined(digest):
             raise Refused("the owner has declined these terms.")
-        assert isinstance(agent.ledger, Ledger)
+        assert isinstance(agent.ledger, SqliteLedger)
         words = told(run, agreement, plan.take([agreement.owners.index(self.name)]), policy, agent.ledger)
         if policy.approval == "hand":
             if not self.site.approved(digest, run):
@@ -167,7 +167,7 @@ class Desk:
             Path(given.ledger),
             member=agreement.owners.index(self.name),
             persons=records.persons,
-            shelf=Shelf(default_folder() if given.shelf is None else Path(given.shelf)),
+            registry=LedgerRegistry(default_folder() if given.registry is None else Path(given.registry)),
             data_digest=records.digest,
             rehearsal=given.rehearsal,
         )

@@ -6,8 +6,8 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.wire import canonical
-from dpadmm.privacy.wire import digest as joined_digest
+from dpadmm.privacy.serialization import canonical
+from dpadmm.privacy.serialization import digest as joined_digest
 
 if TYPE_CHECKING:
     import pyarrow

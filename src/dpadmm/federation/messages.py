@@ -15,7 +15,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import Refused
-from dpadmm.privacy.chain import Seal
+from dpadmm.privacy.ledger.protocol import Seal
 
 VERSION = 1
 IMPLAUSIBLE = 1e4  # times the longest release that public numbers lead to expect

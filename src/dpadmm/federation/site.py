@@ -34,7 +34,7 @@ class Settings:
     source: Mapping[str, Any]  # as `Source.to_dict` writes it
     person: str | None = None  # the column that says whose record it is
     rehearsal: int | None = None  # the seed of a rehearsal with made-up records
-    shelf: str | None = None  # where this account's ledgers are noted; None: the usual place
+    registry: str | None = None  # where this account's ledgers are noted; None: the usual place
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from dpadmm.engine.history import History
 from dpadmm.errors import InputError
 from dpadmm.federation.messages import seal_to_list
 from dpadmm.parties import DROP
-from dpadmm.privacy.chain import Seal
-from dpadmm.privacy.wire import pack, unpack
+from dpadmm.privacy.ledger.protocol import Seal
+from dpadmm.privacy.serialization import pack, unpack
 
 
 @dataclass(frozen=True, eq=False)

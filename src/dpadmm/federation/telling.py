@@ -8,10 +8,10 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.agreement import Agreement
 from dpadmm.policy import Policy
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
 
-def told(run: str, agreement: Agreement, plan: Plan, policy: Policy, ledger: Ledger) -> dict[str, Any]:
+def told(run: str, agreement: Agreement, plan: Plan, policy: Policy, ledger: SqliteLedger) -> dict[str, Any]:
     """`plan` has this owner's row alone."""
     (tally,) = plan.tallies()
     committed, delta = ledger.committed(), policy.delta

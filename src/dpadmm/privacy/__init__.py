@@ -15,7 +15,7 @@ from dpadmm.privacy.calibration import (
 )
 from dpadmm.privacy.events import DpEvent, PureDpEvent, Tally
 from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, Mechanism
-from dpadmm.privacy.randomness import Randomness, Seeded, System, generator
+from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandomness, generator
 from dpadmm.privacy.relations import Relation
 
 __all__ = [
@@ -33,8 +33,8 @@ __all__ = [
     "PureDpEvent",
     "Randomness",
     "Relation",
-    "Seeded",
-    "System",
+    "SeededRandomness",
+    "SystemRandomness",
     "Tally",
     "best",
     "classic_multiplier",

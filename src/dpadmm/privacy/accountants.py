@@ -28,9 +28,9 @@ from dp_accounting.pld import privacy_loss_distribution as plds
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian, mixtures, objective
-from dpadmm.privacy.concentrated import zcdp_epsilon
 from dpadmm.privacy.events import (
     DpEvent,
     GaussianDpEvent,
@@ -47,6 +47,7 @@ from dpadmm.privacy.events import (
     flatten,
 )
 from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.zcdp import zcdp_epsilon
 
 _GAUSSIAN = (GaussianDpEvent,)
 _PURE = (PureDpEvent, LaplaceDpEvent)
@@ -281,7 +282,7 @@ def _is_bare(event: DpEvent) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _curve(event: DpEvent, orders: tuple[float, ...], relation: Relation) -> objective.FloatArray:
+def _curve(event: DpEvent, orders: tuple[float, ...], relation: Relation) -> FloatArray:
     """One event's Rényi divergences; a search for a noise level asks for the same ones again and again."""
     grid = np.array(orders)
     if isinstance(event, GaussianObjectiveDpEvent):

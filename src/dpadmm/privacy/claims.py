@@ -2,7 +2,7 @@
 
 Two of the papers derive their total from a moments bound used in the wrong direction: with a = T eps^2 / (4 ln(1.25/
 delta)) they report 2 sqrt(a ln(1/delta)), which drops a term +a. The number is an over-estimate of the true epsilon
-while a is small and a false promise beyond (audit A1, A2). Each `Comparison` shows which of the two it is.
+while a is small and a false promise beyond (audit A1, A2). Each `ClaimCheck` shows which of the two it is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import classic_multiplier
-from dpadmm.privacy.concentrated import zcdp_epsilon
+from dpadmm.privacy.zcdp import zcdp_epsilon
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ClaimCheck:
     """What is claimed for a setting, and what is true of it."""
 
     claim: Claim
@@ -57,12 +57,12 @@ class Comparison:
         return self.exact <= self.claimed
 
 
-def compare(claim: Claim) -> Comparison:
+def compare(claim: Claim) -> ClaimCheck:
     """Set a claim beside the truth."""
     mu = claim.mu
     a = 0.5 * mu * mu
     claimed = claim.total
-    return Comparison(
+    return ClaimCheck(
         claim=claim,
         claimed=claimed,
         mironov=a + claimed,
@@ -72,7 +72,7 @@ def compare(claim: Claim) -> Comparison:
     )
 
 
-def comparisons() -> tuple[Comparison, ...]:
+def comparisons() -> tuple[ClaimCheck, ...]:
     """The table of audit A1/A2, row by row."""
     return tuple(compare(claim) for claim in CLAIMS)
 

@@ -68,7 +68,7 @@ class Mechanism(ABC):
         """How many words each row of `draw` consumes."""
 
     @abstractmethod
-    def unit(self, dimension: int, words: WordArray) -> FloatArray:
+    def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
         """(B, dimension) noise of scale one; finite for every word."""
 
     @staticmethod
@@ -76,11 +76,11 @@ class Mechanism(ABC):
         """Standard deviation of a coordinate of the noise, in units of its scale."""
         return 1.0
 
-    def draw(self, scale: FloatArray, dimension: int, words: WordArray) -> FloatArray:
+    def draw(self, scale: FloatArray, dimension: int, random_bits: WordArray) -> FloatArray:
         """(B, dimension) noise; row b has scale `scale[b]`."""
-        return self.unit(dimension, words) * scale[:, None]
+        return self.unit(dimension, random_bits) * scale[:, None]
 
-    def add(self, value: FloatArray, sensitivity: FloatArray, words: WordArray) -> FloatArray:
+    def add(self, value: FloatArray, sensitivity: FloatArray, random_bits: WordArray) -> FloatArray:
         """`value` plus noise of scale noise_multiplier * sensitivity.
 
         A row whose scale is zero comes back bit for bit as it was given (even -0.0 and nan), so a private method with
@@ -88,7 +88,7 @@ class Mechanism(ABC):
         """
         dimension = value.shape[1]
         scale = self.scale(sensitivity, dimension)
-        noise = self.draw(scale, dimension, words)
+        noise = self.draw(scale, dimension, random_bits)
         noisy = _on_lattice(value, noise, scale, self._bits(dimension)) if self.lattice else value + noise
         return noisy if scale.all() else np.where(scale[:, None] == 0.0, value, noisy)
 
@@ -153,8 +153,8 @@ class Gaussian(Mechanism):
     def words_needed(self, dimension: int) -> int:
         return dimension
 
-    def unit(self, dimension: int, words: WordArray) -> FloatArray:
-        return _normal(words)
+    def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
+        return _normal(random_bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +175,8 @@ class Laplace(Mechanism):
     def words_needed(self, dimension: int) -> int:
         return dimension
 
-    def unit(self, dimension: int, words: WordArray) -> FloatArray:
-        return np.copysign(_exponential(words), words.view(np.int64))
+    def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
+        return np.copysign(_exponential(random_bits), random_bits.view(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +200,9 @@ class GammaNorm(Mechanism):
     def words_needed(self, dimension: int) -> int:
         return 2 * dimension
 
-    def unit(self, dimension: int, words: WordArray) -> FloatArray:
-        radius = _exponential(words[:, :dimension]).sum(axis=1)
-        direction = _normal(words[:, dimension:])
+    def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
+        radius = _exponential(random_bits[:, :dimension]).sum(axis=1)
+        direction = _normal(random_bits[:, dimension:])
         length = np.sqrt(np.square(direction).sum(axis=1))
         # A direction of exact zeros (probability 2^-54 in one dimension, less in more) must not become nan.
         stretch: FloatArray = np.divide(radius, length, out=np.zeros_like(length), where=length > 0.0)
@@ -232,13 +232,13 @@ MECHANISMS: dict[str, type[Mechanism]] = {mechanism.name: mechanism for mechanis
 """The mechanisms by name."""
 
 
-def _normal(words: WordArray) -> FloatArray:
+def _normal(random_bits: WordArray) -> FloatArray:
     """Standard normals: the top bit is the sign, the other 63 pick a quantile (k + 1/2) / 2^64 of the lower half."""
-    lower = ndtri(((words & _MAGNITUDE).astype(np.float64) + 0.5) * 2.0**-64)
-    return np.copysign(lower, words.view(np.int64))
+    lower = ndtri(((random_bits & _MAGNITUDE).astype(np.float64) + 0.5) * 2.0**-64)
+    return np.copysign(lower, random_bits.view(np.int64))
 
 
-def _exponential(words: WordArray) -> FloatArray:
+def _exponential(random_bits: WordArray) -> FloatArray:
     """Standard exponentials from the lower 63 bits, -ln of a uniform (k + 1/2) / 2^63."""
-    uniform = ((words & _MAGNITUDE).astype(np.float64) + 0.5) * 2.0**-63
+    uniform = ((random_bits & _MAGNITUDE).astype(np.float64) + 0.5) * 2.0**-63
     return np.abs(np.log(uniform))  # abs, because -ln 1 is -0.0

@@ -1,11 +1,12 @@
 """Where the noise gets its bits.
 
-A source of randomness hands out 64-bit words, and a mechanism turns words into noise by a fixed formula with a fixed
-number of words per number. So the words of one agent in one round can be asked for directly, by name, without
-generating anybody else's: a batch of n agents gets what n batches of one would get, bit for bit.
+A source of randomness hands out random bits, 64 at a time, and a mechanism turns a fixed number of them into each
+number by a fixed formula. So the bits of one agent in one round can be asked for directly, by name, without generating
+anybody else's: a batch of n agents gets what n batches of one would get, bit for bit.
 
-Two sources. `Seeded` is for simulations: everybody who knows the seed can subtract the noise. `System` is for real
-releases: keys from the operating system's cryptographic generator, never seeded, used once and forgotten.
+Two sources. `SeededRandomness` is for simulations: everybody who knows the seed can subtract the noise.
+`SystemRandomness` is for real releases: keys from the operating system's cryptographic generator, never seeded, used
+once and forgotten.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ _BLOCK = 4
 
 
 class Randomness(Protocol):
-    """Hands out words for the rows of a batch; row b belongs to agent `agents[b]` in repetition `runs[b]`."""
+    """Hands out random bits for the rows of a batch; row b belongs to agent `agents[b]` in repetition `runs[b]`."""
 
     @property
     def simulated(self) -> bool:
-        """True if the words can be repeated, so that noise made of them protects nobody."""
+        """True if the bits can be repeated, so that noise made of them protects nobody."""
 
-    def words(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
+    def random_bits(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
         """`count` words for each row, as an array (len(agents), count)."""
 
 
 @dataclass(frozen=True)
-class Seeded:
+class SeededRandomness:
     """Repeatable words, keyed by (seed, run, agent, round, purpose, count).
 
     The counter-based generator Philox can start anywhere in its stream. Run, round, purpose and count are hashed into
@@ -52,10 +53,10 @@ class Seeded:
     seed: int
     simulated: ClassVar[bool] = True
 
-    def words(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
+    def random_bits(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
         runs, agents = np.asarray(runs), np.asarray(agents)
         blocks = -(-count // _BLOCK)
-        words = np.empty((len(agents), count), dtype=np.uint64)
+        random_bits = np.empty((len(agents), count), dtype=np.uint64)
         breaks = np.flatnonzero((np.diff(runs) != 0) | (np.diff(agents) != 1)) + 1
         edges = [0, *breaks.tolist(), len(agents)]
         for start, stop in itertools.pairwise(edges):
@@ -64,17 +65,17 @@ class Seeded:
             key = _key(self.seed, int(runs[start]), round, purpose, count)
             stream = np.random.Philox(key=key, counter=int(agents[start]) * blocks)
             raw = stream.random_raw((stop - start) * blocks * _BLOCK)
-            words[start:stop] = raw.reshape(stop - start, blocks * _BLOCK)[:, :count]
-        return words
+            random_bits[start:stop] = raw.reshape(stop - start, blocks * _BLOCK)[:, :count]
+        return random_bits
 
 
 @dataclass(frozen=True)
-class System:
+class SystemRandomness:
     """Fresh words, keyed by the operating system; the names of the rows are ignored and nothing can be repeated."""
 
     simulated: ClassVar[bool] = False
 
-    def words(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
+    def random_bits(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
         shape = (len(agents), count)
         # A fresh key from the system for every call, stretched by AES-256 in counter mode: several times faster than
         # asking the system for all the bytes, and forgotten when the call ends.

@@ -25,7 +25,7 @@ from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent
 from dpadmm.privacy.mechanisms import MECHANISMS
-from dpadmm.privacy.randomness import Seeded, derived
+from dpadmm.privacy.randomness import SeededRandomness, derived
 from dpadmm.privacy.relations import Relation
 
 DELTA, CONFIDENCE = 1e-5, 0.95
@@ -36,7 +36,7 @@ SIGNS = {True: [(1, 1), (1, -1)], False: [(1, 0), (0, 1)]}  # of both loads or o
 every_budget = pytest.mark.parametrize("epsilon", [1.0, 4.0])
 
 
-class Words:
+class RandomBits:
     """Of many transcripts, each its own for every purpose; drawn together and handed out one by one."""
 
     def __init__(self, transcripts, seed=0, side=0, update=0):
@@ -48,7 +48,7 @@ class Words:
 
     def _drawn(self, purpose, count):
         if (purpose, count) not in self.drawn:
-            found = Seeded(self.seed).words(self.side, self.who, self.update, purpose, count)
+            found = SeededRandomness(self.seed).random_bits(self.side, self.who, self.update, purpose, count)
             self.drawn[purpose, count] = found
         return self.drawn[purpose, count]
 
@@ -74,7 +74,7 @@ class Place:
     @cached_property
     def opening(self):
         """What the loads cost."""
-        return self.protection.loads(self.zone, Words(1).of(0))[1]
+        return self.protection.loads(self.zone, RandomBits(1).of(0))[1]
 
     def event(self, update):
         return self.opening[0]
@@ -96,7 +96,7 @@ class Place:
 
     def release(self, zone, update):
         """As a function of the words."""
-        return lambda words: self.protection.loads(zone, words)[0]
+        return lambda random_bits: self.protection.loads(zone, random_bits)[0]
 
     def sensitivity(self, update):
         return self.protection.adjacency.of_loads(self.norm)
@@ -133,7 +133,7 @@ class InGradients(Place):
 
     def release(self, zone, update):
         exact = self.exact(zone, update)
-        return lambda words: self.protection.gradient(zone, exact, words)
+        return lambda random_bits: self.protection.gradient(zone, exact, random_bits)
 
     def sensitivity(self, update):
         return self.protection.adjacency.of_gradient(self.zone, self.norm)
@@ -150,7 +150,7 @@ class InResults(InGradients):
 
     def release(self, zone, update):
         step = self.step(zone, update)
-        return lambda words: np.sqrt(step.weights) * self.protection.result(step, self.programme, words)
+        return lambda random_bits: np.sqrt(step.weights) * self.protection.result(step, self.programme, random_bits)
 
     def sensitivity(self, update):
         step = self.step(self.zone, update)
@@ -164,7 +164,7 @@ def draws(place):
 
     def watched(purpose, count):
         asked.append(purpose)
-        return Words(1).of(0)(purpose, count)
+        return RandomBits(1).of(0)(purpose, count)
 
     place.release(place.zone, 0)(watched)
     return bool(asked)
@@ -221,8 +221,8 @@ def evidence(place, other, count, seed):
         first, second = place.exact(place.zone, k), place.exact(other, k)
         way = (second - first) / np.linalg.norm(second - first)
         for side, zone in enumerate((place.zone, other)):
-            words, release = Words(count, seed, side, k), place.release(zone, k)
-            seen = np.array([release(words.of(transcript)) for transcript in range(count)])
+            random_bits, release = RandomBits(count, seed, side, k), place.release(zone, k)
+            seen = np.array([release(random_bits.of(transcript)) for transcript in range(count)])
             needed, instead = (seen - first) / scale, (seen - second) / scale
             found[side, :, k, RATIO] = density(instead) - density(needed)
             found[side, :, k, NOISE] = needed @ way

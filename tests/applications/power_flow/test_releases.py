@@ -16,7 +16,7 @@ from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.privacy.accounting import Accounts, best
 from dpadmm.privacy.calibration import classic_multiplier
 from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, NoOpDpEvent
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 
 OBJECTIVE, OUTPUT = ("obj-g", "obj-l"), ("out-g", "out-l")
@@ -24,9 +24,9 @@ PRIVATE = ("input", *OBJECTIVE, *OUTPUT)
 BETA = 0.02
 
 
-def words(seed):
+def random_bits(seed):
     none = np.zeros(1, dtype=np.int64)
-    return lambda purpose, count: Seeded(seed).words(none, none, 1, purpose, count)
+    return lambda purpose, count: SeededRandomness(seed).random_bits(none, none, 1, purpose, count)
 
 
 def updates(algorithm, count):
@@ -81,11 +81,11 @@ def test_without_noise_an_algorithm_is_its_twin_bit_for_bit(halves, algorithm, s
 def test_what_adds_no_noise_says_so(halves, step, algorithm):
     zone = halves.zones[0]
     protection = Terms(algorithm).protection()
-    loads, events = protection.loads(zone, words(0))
+    loads, events = protection.loads(zone, random_bits(0))
     assert loads.tolist() == zone.relaxation.loads.tolist()
     assert events == (NonPrivateDpEvent(),)
     assert protection.event(step(zone)) == NoOpDpEvent()
-    assert protection.gradient(zone, np.ones(3), words(0)).tolist() == [1, 1, 1]
+    assert protection.gradient(zone, np.ones(3), random_bits(0)).tolist() == [1, 1, 1]
 
 
 # Noise, and what it costs.
@@ -103,9 +103,9 @@ def test_an_event_is_the_noise_that_was_drawn_over_the_true_sensitivity(
     for zone in halves.zones:
         made, programme = step(zone), Programme(zone.relaxation, "zone")
         if algorithm in OBJECTIVE:
-            noise = protection.gradient(zone, np.zeros(20_000), words(0)).reshape(1000, 20)
+            noise = protection.gradient(zone, np.zeros(20_000), random_bits(0)).reshape(1000, 20)
         else:
-            noise = np.array([protection.result(made, programme, words(seed)) for seed in range(300)])
+            noise = np.array([protection.result(made, programme, random_bits(seed)) for seed in range(300)])
             noise *= 1.0 if papers else np.sqrt(made.weights)
         deviation = np.sqrt(np.mean(noise**2, axis=0))
         absolute = np.mean(np.abs(noise))
@@ -141,7 +141,7 @@ def test_input_noise_is_as_loud_as_its_event_says(halves, both, sensitivity):
     noise = []
     for seed in range(1000):
         for zone in halves.zones:
-            loads, events = protection.loads(zone, words(seed))
+            loads, events = protection.loads(zone, random_bits(seed))
             noise.append(loads - zone.relaxation.loads)
             (event,) = events
             assert isinstance(event, GaussianDpEvent)
@@ -179,7 +179,7 @@ def test_output_noise_asks_for_the_error_that_it_pays_for(halves, step, monkeypa
     zone = halves.zones[0]
     for reach in (1.0, 80.0):
         made = step(zone, reach=reach)
-        PROTECTIONS["out-g"](1.0, Adjacency(BETA)).result(made, Programme(zone.relaxation, "zone"), words(0))
+        PROTECTIONS["out-g"](1.0, Adjacency(BETA)).result(made, Programme(zone.relaxation, "zone"), random_bits(0))
     assert asked == pytest.approx([3e-4, 33 * 3e-5])
 
 
@@ -190,8 +190,8 @@ def test_output_that_cannot_be_proven_is_not_released(halves, step, monkeypatch)
     zone = halves.zones[0]
     programme = Programme(zone.relaxation, "small, zone 1")
     with pytest.raises(ConvergenceError, match="small, zone 1: a projection is proven"):
-        PROTECTIONS["out-l"](1.0, Adjacency(BETA)).result(step(zone), programme, words(0))
-    found = PROTECTIONS["out-l"](0.0, Adjacency(BETA)).result(step(zone), programme, words(0))
+        PROTECTIONS["out-l"](1.0, Adjacency(BETA)).result(step(zone), programme, random_bits(0))
+    found = PROTECTIONS["out-l"](0.0, Adjacency(BETA)).result(step(zone), programme, random_bits(0))
     assert violation(zone.relaxation.cone, found) < 1e-5
 
 
@@ -226,7 +226,7 @@ def test_after_the_noise_the_loads_are_never_read_again(halves):
     expected = run(halves, terms, seed=4).vectors
     holders = []
     for place, zone in enumerate(halves.zones):
-        holders.append(Holder.begin(zone, terms.protection(), "zone", rounds._words(4, place, 0))[0])
+        holders.append(Holder.begin(zone, terms.protection(), "zone", rounds._random_bits(4, place, 0))[0])
         object.__delattr__(zone.relaxation, "loads")
     for k in (1, 2, 3):
         total = np.zeros(halves.phi.size)
@@ -234,7 +234,7 @@ def test_after_the_noise_the_loads_are_never_read_again(halves):
             total[holder.zone.common] += holder.sent - holder.dual / terms.penalty
         phi = total / halves.copies
         for holder in holders:
-            assert holder.round(phi, terms, k, words(9)) == []  # the words of rounds are not used either
+            assert holder.round(phi, terms, k, random_bits(9)) == []  # the words of rounds are not used either
     for holder, vector in zip(holders, expected, strict=True):
         assert holder.answer.tolist() == vector.tolist()
 
@@ -244,7 +244,7 @@ def test_all_but_the_noisy_gradient_is_independent_of_the_loads(halves, neighbou
     """What follows from the same releases is the same, whatever the loads: messages, events, result."""
     asked = []
 
-    def release(self, zone, exact, words):
+    def release(self, zone, exact, random_bits):
         asked.append(exact)
         return np.linspace(-1, 1, exact.size)
 

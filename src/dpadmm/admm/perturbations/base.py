@@ -14,15 +14,15 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import Density, Multiplier, Noise, PaperNoise, Request
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Words, as_it_is
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, as_it_is
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import unknown
 from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
-from dpadmm.privacy.chain import Seal
 from dpadmm.privacy.events import DpEvent, SelfComposedDpEvent
+from dpadmm.privacy.ledger.protocol import Seal
 from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
 
-__all__ = ["Additive", "Perturbation", "Release", "Task", "Words", "repeated"]
+__all__ = ["Additive", "Perturbation", "RandomBits", "Release", "Task", "repeated"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Task:
     subproblem: Subproblem
     memory: Memory
     eta: FloatArray  # (n, 1)
-    words: Words
+    random_bits: RandomBits
 
     def solve(
         self, oracle: Oracle | None = None, subproblem: Subproblem | None = None, emit: Emit = as_it_is
@@ -55,7 +55,7 @@ class Task:
 
     def gradients(self, subproblem: Subproblem | None = None, on_anchor: Emit = as_it_is) -> Oracle:
         """The gradients that the solver works with: whole ones, or of mini-batches."""
-        return self.solver.gradients(subproblem or self.subproblem, self.words, on_anchor)
+        return self.solver.gradients(subproblem or self.subproblem, self.random_bits, on_anchor)
 
     def noisy(self, mechanism: Mechanism, sensitivity: FloatArray, purpose: str) -> Emit:
         """Adds this mechanism's noise to a value, afresh at each of the solver's steps and no more often than that."""
@@ -66,7 +66,7 @@ class Task:
             if step is None:
                 raise RuntimeError(f"solver {self.solver.name!r} took more steps than the {self.solver.steps} it pays.")
             name = purpose if step == 1 else f"{purpose}.{step}"
-            return mechanism.add(value, sensitivity, self.words(name, mechanism.words_needed(value.shape[1])))
+            return mechanism.add(value, sensitivity, self.random_bits(name, mechanism.words_needed(value.shape[1])))
 
         return add
 

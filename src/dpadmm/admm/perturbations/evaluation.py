@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.perturbations.base import Release, Words
+from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.setting import Setting
 from dpadmm.privacy.mechanisms import Mechanism
 from dpadmm.problems.shards import Shards
 
 
-def release_error(setting: Setting, mechanism: Mechanism, shards: Shards, models: FloatArray, words: Words) -> Release:
+def release_error(
+    setting: Setting, mechanism: Mechanism, shards: Shards, models: FloatArray, random_bits: RandomBits
+) -> Release:
     """The share of records that each agent's row of `models` gets wrong, with noise; (n, 1).
 
     Formal guarantee. Changing or zeroing one record moves a share by at most 1/m, a person's k records by k/m, in any
@@ -17,5 +19,5 @@ def release_error(setting: Setting, mechanism: Mechanism, shards: Shards, models
     """
     share = setting.problem.loss.mistakes(shards, models) / setting.counts
     count = mechanism.words_needed(1)
-    value = mechanism.add(share[:, None], setting.unit_size / setting.counts, words("evaluation", count))
+    value = mechanism.add(share[:, None], setting.unit_size / setting.counts, random_bits("evaluation", count))
     return Release(value, mechanism.events())

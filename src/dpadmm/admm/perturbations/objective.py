@@ -115,7 +115,7 @@ class Objective(Perturbation):
         assert noise.curvature is not None
         scale = noise.mechanism.noise_multiplier * setting.gradient_sensitivity()
         count = noise.mechanism.words_needed(setting.dimension)
-        tilt = noise.mechanism.draw(scale, setting.dimension, task.words("objective", count))
+        tilt = noise.mechanism.draw(scale, setting.dimension, task.random_bits("objective", count))
         stiff = task.subproblem.stiffened(noise.curvature) if noise.curvature.any() else task.subproblem
         offset = 2.0 * task.solver.tolerance / (stiff.kappa[:, 0] + setting.problem.strong_convexity)
         emit = task.noisy(noise.output, offset, "output")

@@ -16,7 +16,7 @@ from dpadmm.admm.subproblem import Subproblem
 Oracle = Callable[[FloatArray], FloatArray]
 """The gradient of the loss at a point; exact, or with noise on it."""
 
-Words = Callable[[str, int], WordArray]
+RandomBits = Callable[[str, int], WordArray]
 """Words for this batch of agents and this round, by purpose and count: what noise and mini-batches are drawn with."""
 
 Emit = Callable[[FloatArray], FloatArray]
@@ -70,7 +70,7 @@ class Solver(ABC):
     def check_step(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> None:
         """Raises an `InputError` where a step of this size (n,) does not converge."""
 
-    def gradients(self, subproblem: Subproblem, words: Words, on_anchor: Emit = as_it_is) -> Oracle:
+    def gradients(self, subproblem: Subproblem, random_bits: RandomBits, on_anchor: Emit = as_it_is) -> Oracle:
         """How this solver looks at the records: by whole gradients, unless it says otherwise. What it keeps of them
         from step to step goes through `on_anchor` first."""
         return subproblem.loss_gradient

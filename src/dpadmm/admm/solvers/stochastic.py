@@ -13,7 +13,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Words, as_it_is
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, as_it_is
 from dpadmm.admm.solvers.linearised import LocalUpdates
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError, unknown
@@ -134,20 +134,20 @@ class Sgd(GradientSteps):
         rates, longest = self.rates(setting.counts), setting.problem.loss.gradient_bound(setting.norm_bound)
         return setting.weights * longest * np.sqrt(setting.counts * (1.0 - rates) / rates)
 
-    def mini_batch(self, subproblem: Subproblem, words: Words, step: int) -> Subproblem:
+    def mini_batch(self, subproblem: Subproblem, random_bits: RandomBits, step: int) -> Subproblem:
         """The subproblem over the records drawn for a step, weighted so that its mean is the whole."""
         counts = subproblem.shards.counts
         rates = self.rates(counts)
-        drawn = SAMPLINGS[self._sampling](words, f"batch.{step}", counts, rates)
+        drawn = SAMPLINGS[self._sampling](random_bits, f"batch.{step}", counts, rates)
         return replace(subproblem, shards=subproblem.shards.pick(*drawn), weights=subproblem.weights / rates)
 
     @property
     def _sampling(self) -> str:
         return "poisson"
 
-    def gradients(self, subproblem: Subproblem, words: Words, on_anchor: Emit = as_it_is) -> Oracle:
+    def gradients(self, subproblem: Subproblem, random_bits: RandomBits, on_anchor: Emit = as_it_is) -> Oracle:
         steps = itertools.count(1)
-        return lambda point: self.mini_batch(subproblem, words, next(steps)).loss_gradient(point)
+        return lambda point: self.mini_batch(subproblem, random_bits, next(steps)).loss_gradient(point)
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class Svrg(Sgd):
         """The correction vanishes with the distance to the anchor, so no bound on it is of use to a step size."""
         return np.zeros(setting.agents)
 
-    def gradients(self, subproblem: Subproblem, words: Words, on_anchor: Emit = as_it_is) -> Oracle:
+    def gradients(self, subproblem: Subproblem, random_bits: RandomBits, on_anchor: Emit = as_it_is) -> Oracle:
         kept: list[FloatArray] = []
         steps = itertools.count(1)
 
@@ -199,7 +199,7 @@ class Svrg(Sgd):
             if not kept:  # at the anchor itself every correction is zero
                 kept.extend((point, on_anchor(subproblem.loss_gradient(point))))
                 return kept[1]
-            batch = self.mini_batch(subproblem, words, step)
+            batch = self.mini_batch(subproblem, random_bits, step)
             return kept[1] + (batch.loss_gradient(point) - batch.loss_gradient(kept[0]))
 
         return estimate

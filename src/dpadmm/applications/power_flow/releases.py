@@ -20,7 +20,7 @@ from dpadmm.applications.power_flow.zones import Zone
 from dpadmm.privacy.events import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
 
-Words = Callable[[str, int], WordArray]
+RandomBits = Callable[[str, int], WordArray]
 
 # Of a projection whose result is perturbed afterwards, in the metric of the step: relative to how far the step can lead
 # without the loads, which is public. Far away solvers are relatively better, and noise must not feed on their error.
@@ -54,15 +54,15 @@ class Protection:
     mechanism: ClassVar[str | None] = None
     linearised: ClassVar[bool] = False  # one gradient step per update, or exact minimisation
 
-    def loads(self, zone: Zone, words: Words) -> tuple[FloatArray, tuple[DpEvent, ...]]:
+    def loads(self, zone: Zone, random_bits: RandomBits) -> tuple[FloatArray, tuple[DpEvent, ...]]:
         """The loads to compute with, before round one, and what that costs."""
         return zone.relaxation.loads, () if self.mechanism else (NonPrivateDpEvent(),)
 
-    def gradient(self, zone: Zone, exact: FloatArray, words: Words) -> FloatArray:
+    def gradient(self, zone: Zone, exact: FloatArray, random_bits: RandomBits) -> FloatArray:
         """The gradient to step along."""
         return exact
 
-    def result(self, step: Step, programme: Programme, words: Words) -> FloatArray:
+    def result(self, step: Step, programme: Programme, random_bits: RandomBits) -> FloatArray:
         """The step's result: the nearest point of the zone's set to `step.point`, in the metric diag(weights)."""
         return programme.nearest(step.point, step.weights)
 
@@ -70,12 +70,12 @@ class Protection:
         """What one update costs."""
         return NoOpDpEvent()
 
-    def _noise(self, scale: float, size: int, words: Words, purpose: str) -> FloatArray:
+    def _noise(self, scale: float, size: int, random_bits: RandomBits, purpose: str) -> FloatArray:
         if scale == 0.0:
             return np.zeros(size)
         assert self.mechanism is not None
         kind = MECHANISMS[self.mechanism](np.ones(1))
-        return kind.draw(np.array([scale]), size, words(purpose, kind.words_needed(size)))[0]
+        return kind.draw(np.array([scale]), size, random_bits(purpose, kind.words_needed(size)))[0]
 
     def _event(self, scale: float, sensitivity: float) -> DpEvent:
         """Noise and event come from the same two numbers."""
@@ -108,11 +108,11 @@ class Input(Protection):
     name = "input"
     mechanism = "gaussian"
 
-    def loads(self, zone: Zone, words: Words) -> tuple[FloatArray, tuple[DpEvent, ...]]:
+    def loads(self, zone: Zone, random_bits: RandomBits) -> tuple[FloatArray, tuple[DpEvent, ...]]:
         sensitivity = self.adjacency.of_loads(self._norm)
         scale = self.multiplier * sensitivity
         exact = zone.relaxation.loads
-        return exact + self._noise(scale, exact.size, words, "loads"), (self._event(scale, sensitivity),)
+        return exact + self._noise(scale, exact.size, random_bits, "loads"), (self._event(scale, sensitivity),)
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ class ObjectiveGaussian(Protection):
     mechanism = "gaussian"
     linearised = True
 
-    def gradient(self, zone: Zone, exact: FloatArray, words: Words) -> FloatArray:
-        return exact + self._noise(self._scale(zone), exact.size, words, "gradient")
+    def gradient(self, zone: Zone, exact: FloatArray, random_bits: RandomBits) -> FloatArray:
+        return exact + self._noise(self._scale(zone), exact.size, random_bits, "gradient")
 
     def event(self, step: Step) -> DpEvent:
         return self._event(self._scale(step.zone), self.adjacency.of_gradient(step.zone, self._norm))
@@ -164,11 +164,11 @@ class OutputGaussian(Protection):
     mechanism = "gaussian"
     linearised = True
 
-    def result(self, step: Step, programme: Programme, words: Words) -> FloatArray:
+    def result(self, step: Step, programme: Programme, random_bits: RandomBits) -> FloatArray:
         if self.multiplier == 0.0:
             return programme.nearest(step.point, step.weights)
         exact = nearest_certified(programme.condensed, step.point, step.weights, step.error, programme.name)
-        noise = self._noise(self._scale(step), exact.size, words, "output")
+        noise = self._noise(self._scale(step), exact.size, random_bits, "output")
         return exact + (noise if self.papers else noise / np.sqrt(step.weights))
 
     def event(self, step: Step) -> DpEvent:

@@ -17,12 +17,12 @@ from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.pooled import OperatingPoint
 from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.relaxation import relax
-from dpadmm.applications.power_flow.releases import Protection, Step, Words
+from dpadmm.applications.power_flow.releases import Protection, RandomBits, Step
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.applications.power_flow.zones import Decomposition, Zone
 from dpadmm.privacy.accounting import Accounts, Guarantee
 from dpadmm.privacy.events import DpEvent
-from dpadmm.privacy.randomness import Seeded
+from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 
 PROXIMAL = 1e-3  # an exact round's pull to the last point: it makes the minimiser unique, and vanishes at a fixed point
@@ -44,13 +44,15 @@ class Holder:
     quadratic: csc_array | None = None  # of exact rounds, factorised once
 
     @classmethod
-    def begin(cls, zone: Zone, protection: Protection, name: str, words: Words) -> tuple[Holder, tuple[DpEvent, ...]]:
+    def begin(
+        cls, zone: Zone, protection: Protection, name: str, random_bits: RandomBits
+    ) -> tuple[Holder, tuple[DpEvent, ...]]:
         """Starts from the point of the set that is nearest to no flow at voltage 1: public."""
         programme = Programme(zone.relaxation, name)
         flat = np.zeros(zone.members.size)
         flat[zone.relaxation.variables.voltage] = flat[zone.relaxation.variables.cosine] = 1.0
         first = programme.nearest(flat, np.ones(flat.size))
-        loads, events = protection.loads(zone, words)
+        loads, events = protection.loads(zone, random_bits)
         smoothness = 2.0 * float(np.linalg.norm(zone.relaxation.balance.toarray(), 2)) ** 2
         dual = np.zeros(zone.shared.size)
         return cls(zone, protection, programme, first, first, dual, first, loads, smoothness), events
@@ -60,17 +62,17 @@ class Holder:
         """Its copies: all that leaves it."""
         return self.answer[self.zone.shared]
 
-    def round(self, phi: FloatArray, terms: Terms, k: int, words: Words) -> list[DpEvent]:
+    def round(self, phi: FloatArray, terms: Terms, k: int, random_bits: RandomBits) -> list[DpEvent]:
         """Answers the broadcast of round k, and moves its dual; what comes back is what each update cost."""
         near = phi[self.zone.common]
         if terms.linearised:
-            events = self._steps(near, terms, terms.eta(self.smoothness, k), words)
+            events = self._steps(near, terms, terms.eta(self.smoothness, k), random_bits)
         else:
             events = self._solve(near, terms)
         self.dual = self.dual + terms.penalty * (near - self.sent)
         return events
 
-    def _steps(self, near: FloatArray, terms: Terms, eta: float, words: Words) -> list[DpEvent]:
+    def _steps(self, near: FloatArray, terms: Terms, eta: float, random_bits: RandomBits) -> list[DpEvent]:
         zone, shared = self.zone, self.zone.shared
         balance = zone.relaxation.balance
         weights = np.full(self.point.size, 1.0 / eta)
@@ -79,7 +81,7 @@ class Holder:
         for update in range(terms.updates):
 
             def fresh(purpose: str, count: int, update: int = update) -> np.ndarray:
-                return words(f"{purpose}.{update}", count)
+                return random_bits(f"{purpose}.{update}", count)
 
             pull = self.point / eta
             pull[shared] += terms.penalty * near + self.dual
@@ -146,7 +148,7 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
     openings = []
     for place, zone in enumerate(zones):
         name = f"{decomposition.network.name}, zone {place + 1}"
-        holder, events = Holder.begin(zone, protection, name, _words(seed, place, 0))
+        holder, events = Holder.begin(zone, protection, name, _random_bits(seed, place, 0))
         holders.append(holder)
         openings.append(events)
     for events in zip(*openings, strict=True):
@@ -156,7 +158,7 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
     spent: list[list[float]] = []
     for k in range(1, terms.rounds + 1):
         phi = _mean(decomposition, [holder.sent - holder.dual / rho for holder in holders])
-        costs = [holder.round(phi, terms, k, _words(seed, place, k)) for place, holder in enumerate(holders)]
+        costs = [holder.round(phi, terms, k, _random_bits(seed, place, k)) for place, holder in enumerate(holders)]
         for events in zip(*costs, strict=True):
             accounts.spend(events)
         sums["objective"].append(sum(holder.zone.relaxation.objective(holder.answer) for holder in holders))
@@ -192,6 +194,6 @@ def _mean(decomposition: Decomposition, copies: list[FloatArray]) -> FloatArray:
     return total / decomposition.copies
 
 
-def _words(seed: int, place: int, round: int) -> Words:
-    source, run, agent = Seeded(seed), np.zeros(1, dtype=np.int64), np.array([place])
-    return lambda purpose, count: source.words(run, agent, round, f"power-flow.{purpose}", count)
+def _random_bits(seed: int, place: int, round: int) -> RandomBits:
+    source, run, agent = SeededRandomness(seed), np.zeros(1, dtype=np.int64), np.array([place])
+    return lambda purpose, count: source.random_bits(run, agent, round, f"power-flow.{purpose}", count)

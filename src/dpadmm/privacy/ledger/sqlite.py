@@ -19,27 +19,18 @@ from numpy.typing import NDArray
 
 from dpadmm.errors import Refused
 from dpadmm.privacy.accounting import Guarantee, best
-from dpadmm.privacy.book import Run, Step, Stored
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.chain import Chain, now
 from dpadmm.privacy.events import DpEvent, Tally
+from dpadmm.privacy.ledger.hash_chain import Chain, now
+from dpadmm.privacy.ledger.protocol import Run, Step, Stored
 from dpadmm.privacy.relations import Relation
-from dpadmm.privacy.replay import Replay
-from dpadmm.privacy.wire import (
-    canonical,
-    digest,
-    event_from_dict,
-    event_to_dict,
-    pack,
-    tally_to_list,
-    unpack,
-)
+from dpadmm.privacy.serialization import canonical, digest, event_from_dict, event_to_dict, pack, tally_to_list, unpack
 
 REASONS = 1000  # kept apart; what is refused for yet another reason is counted together
 
 
-class Ledger(Chain):
-    """The book of one data set; make it with `create` or `open`."""
+class SqliteLedger(Chain):
+    """The ledger of one data set; make it with `create` or `open`."""
 
     schema = 2
     # `runs` and `balances` repeat what the chain says, so that a step need not read all of it; `verify` compares them.
@@ -125,7 +116,7 @@ class Ledger(Chain):
         if row is None:
             return None
         entry, arrays, mark = row
-        if mark != self._state_mark(run, entry, arrays):
+        if mark != self.state_mark(run, entry, arrays):
             raise Refused(f"run {run!r}: the stored state was changed; its owner must look.")
         return unpack(arrays)
 
@@ -153,7 +144,7 @@ class Ledger(Chain):
         With `hold` the room is kept for this run. Without it, other runs may take it, and a step is refused when they
         have.
         """
-        (tally,) = tallies  # a book on disk is one owner's
+        (tally,) = tallies  # a ledger on disk is one owner's
         with self._transaction():
             known = self.runs().get(run)
             if known is not None:
@@ -201,7 +192,7 @@ class Ledger(Chain):
             number, head = self._append("debit", run, body)
             row: tuple[Any, ...] = (run, step.name, step.inputs, number, packed)
             self._connection.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", row)
-            row = (run, number, kept, self._state_mark(run, number, kept))
+            row = (run, number, kept, self.state_mark(run, number, kept))
             self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", row)
         return Stored(step.value, step.events, step.inputs, self.seal(number, head))
 
@@ -227,7 +218,7 @@ class Ledger(Chain):
                 (reason, now(), now()),
             )
 
-    def book_lost(self, tally: Tally) -> None:
+    def record_lost(self, tally: Tally) -> None:
         """Counts releases that left but are not in this file: what a restored backup forgot. The owner's doing."""
         run = f"lost-{secrets.token_hex(4)}"
         pairs = tally_to_list(tally)
@@ -237,45 +228,7 @@ class Ledger(Chain):
             rows = [(run, canonical(entry), count, count) for entry, count in pairs]
             self._connection.executemany("INSERT INTO balances VALUES (?, ?, ?, ?)", rows)
 
-    def verify(self) -> list[str]:
-        """What does not add up: nothing, for a ledger that nobody tampered with."""
-        problems = self.broken_links()
-        if problems:  # what such entries say is not worth comparing with
-            return problems
-        with self._guard():
-            said = Replay(self.entries())
-            tables = (
-                ("SELECT name, value FROM meta WHERE name NOT IN ('schema', 'key')", said.meta, "the ledger's facts"),
-                ("SELECT name, terms_digest || terms || holds || finished FROM runs", said.run_texts(), "the runs"),
-                ("SELECT run || event, agreed || ':' || spent FROM balances", said.balances, "the balances"),
-            )
-            for query, expected, what in tables:
-                if dict(self._connection.execute(query)) != expected:
-                    problems.append(f"{what} are not what the entries say")
-            return problems + self._changed_releases(said.debits) + self._changed_states(said)
-
-    def _changed_releases(self, debits: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[str]:
-        problems, without = [], dict(debits)
-        for run, step, inputs, number, value in self._connection.execute("SELECT * FROM releases"):
-            found = without.pop((run, step), None)
-            if found is None:
-                problems.append(f"run {run!r}, step {step}: a release without a debit")
-            elif (found["value"], found["inputs"], found["number"]) != (digest(value), inputs, number):
-                problems.append(f"run {run!r}, step {step}: the stored release was changed")
-        return problems + [f"run {run!r}, step {step}: a debit without its release" for run, step in without]
-
-    def _changed_states(self, said: Replay) -> list[str]:
-        last = {run: entry["number"] for (run, _), entry in said.debits.items() if not said.runs[run]["finished"]}
-        found = {}
-        for run, entry, arrays, mark in self._connection.execute("SELECT * FROM states"):
-            found[run] = entry if mark == self._state_mark(run, entry, arrays) else None
-        return [
-            f"run {run!r}: the stored state was changed"
-            for run in sorted(last.keys() | found.keys())
-            if last.get(run) != found.get(run, 0)
-        ]
-
-    def _state_mark(self, run: str, entry: int, arrays: bytes) -> str:
+    def state_mark(self, run: str, entry: int, arrays: bytes) -> str:
         """Beside the chain, not in it: its heads leave, and a state is private."""
         return self._mac("state", run, str(entry), arrays)
 

@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 
 from dpadmm.errors import Refused
 from dpadmm.privacy.accounting import Accounts
-from dpadmm.privacy.book import Step, Stored
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.chain import Seal
 from dpadmm.privacy.events import Tally
+from dpadmm.privacy.ledger.protocol import Seal, Step, Stored
 from dpadmm.privacy.relations import Relation
 
 
 class MemoryLedger:
-    """The book of a batch of simulated agents, for one run at a time. The latest release can be asked for again."""
+    """The ledger of a batch of simulated agents, for one run at a time. The latest release can be asked for again."""
 
     def __init__(self, agents: int, relation: Relation) -> None:
         self.relation = relation
@@ -38,10 +37,6 @@ class MemoryLedger:
 
     def terms(self, run: str) -> Mapping[str, Any] | None:
         return None
-
-    def restore(self, run: str, state: Mapping[str, NDArray[Any]]) -> None:
-        """Puts back what a checkpoint kept."""
-        self._states[run] = state
 
     def find(self, run: str, step: str) -> Stored | None:
         if self._latest is not None and self._latest[:2] == (run, step):

@@ -1,7 +1,7 @@
 """Which ledgers this account keeps, so that a second one for the same data set is noticed.
 
 A budget belongs to a data set, not to a file: a fresh ledger for records that have one already would be a fresh budget.
-The shelf is a folder with one small file per ledger (its data set's name, its records' digest, where it lies). It can
+The registry is a folder with one small file per ledger (its data set's name, its records' digest, its path). It can
 only notice what happens under one account; it is a guard against accidents, not against an owner who cheats.
 """
 
@@ -14,32 +14,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.relations import Relation
-from dpadmm.privacy.wire import digest
+from dpadmm.privacy.serialization import digest
 
 
 def default_folder() -> Path:
-    """Where the shelf is unless told otherwise."""
+    """Where the registry is unless told otherwise."""
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(home) / "dpadmm" / "ledgers"
 
 
 @dataclass(frozen=True)
-class Shelf:
+class LedgerRegistry:
     """The ledgers of this account."""
 
     folder: Path
 
-    def ledger(self, path: Path, dataset: str, data_digest: str, relation: Relation) -> Ledger:
+    def ledger(self, path: Path, dataset: str, data_digest: str, relation: Relation) -> SqliteLedger:
         """The ledger at `path`, made if there is none; refused where it is not this data set's, or not its only one."""
         if not path.exists():
             self._check_new(path, dataset, data_digest)
             path.parent.mkdir(parents=True, exist_ok=True)
-            ledger = Ledger.create(path, dataset, data_digest, relation)
+            ledger = SqliteLedger.create(path, dataset, data_digest, relation)
             self._note(path, dataset, data_digest)
             return ledger
-        ledger = Ledger.open(path)
+        ledger = SqliteLedger.open(path)
         try:
             for what, found, expected in (
                 ("data set", ledger.dataset, dataset),

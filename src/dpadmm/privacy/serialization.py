@@ -40,10 +40,6 @@ def tally_to_list(tally: Tally) -> list[list[Any]]:
     return [[event_to_dict(event), count] for event, count in tally.items()]
 
 
-def tally_from_list(pairs: list[list[Any]]) -> dict[DpEvent, int]:
-    return {event_from_dict(entry): count for entry, count in pairs}
-
-
 def canonical(value: Any) -> str:
     """JSON with one spelling, so that equal things have equal digests."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -1,7 +1,8 @@
-"""What an agent asks of a ledger, and what it gets: the seam between books on disk and books in memory."""
+"""The interface that an agent uses to reserve, debit and look up releases, on disk or in memory."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.chain import Seal
 from dpadmm.privacy.events import DpEvent, Tally
 from dpadmm.privacy.relations import Relation
 
@@ -60,7 +60,7 @@ class Run:
         return dict(Counter(self.agreed) - Counter(self.spent)) if self.holds and not self.finished else {}
 
 
-class Book(Protocol):
+class Ledger(Protocol):
     """What an agent asks of a ledger, on disk or in memory: one event and one tally per agent of its batch."""
 
     @property
@@ -91,3 +91,22 @@ class Book(Protocol):
     def finish(self, run: str) -> None: ...
 
     def refuse(self, reason: str) -> None: ...
+
+
+_HASH = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Seal:
+    """A head of the chain, and the proof that this ledger wrote it."""
+
+    number: int
+    head: str
+    signature: str
+
+    @property
+    def well_formed(self) -> bool:
+        """Whether its parts are what they should be; a seal in a request is anybody's."""
+        texts = (self.head, self.signature)
+        numbered = type(self.number) is int and 0 < self.number < 2**63
+        return numbered and all(type(text) is str and _HASH.fullmatch(text) for text in texts)

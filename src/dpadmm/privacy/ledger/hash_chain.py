@@ -1,55 +1,35 @@
-"""A book that only grows: one SQLite file whose entries each hold the hash of the one before.
+"""A file that only grows: one SQLite file whose entries each hold the hash of the one before.
 
 Writes are full and synchronous, all or nothing, and take the file's lock before they read, so that two processes may
-share a book. Changing, removing or re-ordering an entry breaks the chain. The links are keyed with the book's own
+share a file. Changing, removing or re-ordering an entry breaks the chain. The links are keyed with the ledger's own
 secret: heads leave with releases, and the first entry names the records by their digest, so a plain hash would let
-whoever knows all records but one try out the last. A `Seal` is a head signed with the same key: a book that provably
+whoever knows all records but one try out the last. A `Seal` is a head signed with the same key: a ledger that provably
 signed a head it does not know was restored from an old backup, and locks itself. So does a copy, which finds itself at
-another place on the disk. A locked book takes nothing until its owner confirms.
+another place on the disk. A locked ledger takes nothing until its owner confirms.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
-import re
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from dpadmm.errors import InputError, Refused
-from dpadmm.privacy.wire import canonical, digest
+from dpadmm.privacy.ledger.protocol import Seal
+from dpadmm.privacy.serialization import canonical, digest
 
 COPY = "this file is a copy or was moved, and its twin may be in use"
-
-_HASH = re.compile("[0-9a-f]{64}")
-
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE entries (
     number INTEGER PRIMARY KEY, kind TEXT NOT NULL, run TEXT NOT NULL, body TEXT NOT NULL, head TEXT NOT NULL UNIQUE);
 """
-
-
-@dataclass(frozen=True)
-class Seal:
-    """A head of the chain, and the proof that this book wrote it."""
-
-    number: int
-    head: str
-    signature: str
-
-    @property
-    def well_formed(self) -> bool:
-        """Whether its parts are what they should be; a seal in a request is anybody's."""
-        texts = (self.head, self.signature)
-        numbered = type(self.number) is int and 0 < self.number < 2**63
-        return numbered and all(type(text) is str and _HASH.fullmatch(text) for text in texts)
 
 
 class Chain:
@@ -66,7 +46,7 @@ class Chain:
 
     @classmethod
     def _create(cls, path: Path, meta: Mapping[str, str]) -> Self:
-        # Made whole beside its place and then linked there: nobody sees half a book, and of two makers one comes first.
+        # Made whole beside its place, then linked there: nobody sees half a ledger, and of two makers one comes first.
         beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
             connection = _connect(beside)
@@ -91,7 +71,7 @@ class Chain:
 
     @classmethod
     def open(cls, path: Path, *, reading: bool = False) -> Self:
-        """An existing book: refused if a newer version wrote it, locked if it is a copy.
+        """An existing ledger: refused if a newer version wrote it, locked if it is a copy.
 
         Opened for `reading`, nothing in it changes: a copy may be looked at without becoming anything else.
         """
@@ -106,18 +86,18 @@ class Chain:
                     f"ledger {str(path)!r} has schema {found}, and this program's is {cls.schema}; use the version of "
                     f"dpadmm that wrote it."
                 )
-            book = cls(path, connection)
+            ledger = cls(path, connection)
             if reading:
                 connection.execute("PRAGMA query_only = 1")
-            elif book.moved:
-                book.lock(COPY)
+            elif ledger.moved:
+                ledger.lock(COPY)
         except InputError:
             connection.close()
             raise
         except (sqlite3.Error, Refused, KeyError, ValueError) as error:
             connection.close()
             raise InputError(f"{str(path)!r} is not a usable ledger: {error}.") from None
-        return book
+        return ledger
 
     def close(self) -> None:
         self._connection.close()
@@ -129,11 +109,11 @@ class Chain:
 
     @property
     def locked(self) -> str:
-        """Why the book is locked; empty if it is not."""
+        """Why the ledger is locked; empty if it is not."""
         return str(self._connection.execute("SELECT value FROM meta WHERE name = 'locked'").fetchone()[0])
 
     def lock(self, reason: str) -> None:
-        """Nothing more is released until the owner confirms; a book that is locked stays as it is."""
+        """Nothing more is released until the owner confirms; a ledger that is locked stays as it is."""
         with self._guard(), writing(self._connection):
             if not self.locked:
                 self._append("lock", "", {"reason": reason})
@@ -146,6 +126,12 @@ class Chain:
             self._append("confirm", "", {"was": self.locked, "place": place})
             changes = [("", "locked"), (place, "place")]
             self._connection.executemany("UPDATE meta SET value = ? WHERE name = ?", changes)
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[str], sqlite3.Cursor]]:
+        """Queries that read the file; what goes wrong with it is a refusal."""
+        with self._guard():
+            yield self._connection.execute
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """The chain, entry by entry."""
@@ -167,7 +153,7 @@ class Chain:
         return Seal(number, head, self._mac("seal", str(number), head))
 
     def check_seal(self, seal: Seal) -> None:
-        """Locks the book if the seal is its own and the chain does not know it: this is an old backup."""
+        """Locks the ledger if the seal is its own and the chain does not know it: this is an old backup."""
         if not (seal.well_formed and hmac.compare_digest(self.seal(seal.number, seal.head).signature, seal.signature)):
             raise Refused("the seal in the request is not one of this ledger's.")
         with self._guard():
@@ -197,7 +183,7 @@ class Chain:
         return self._mac("link", previous, str(number), kind, run, body)
 
     def _mac(self, *parts: bytes | str) -> str:
-        """What only the holder of the book's key can compute."""
+        """What only the holder of the ledger's key can compute."""
         return hmac.new(self._key, digest(*parts).encode(), "sha256").hexdigest()
 
     def _append(self, kind: str, run: str, body: Mapping[str, Any]) -> tuple[int, str]:

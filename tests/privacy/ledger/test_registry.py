@@ -1,0 +1,112 @@
+"""One ledger per data set: a second one, by name or by content, is noticed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dpadmm.errors import InputError
+from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
+from dpadmm.privacy.relations import Relation
+
+RECORDS, OTHERS = "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> LedgerRegistry:
+    return LedgerRegistry(tmp_path / "shelf" / "ledgers")
+
+
+def test_a_ledger_is_made_once_and_then_opened(registry: LedgerRegistry, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "folder" / "patients.ledger"
+    made = registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
+    again = registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
+    assert made.meta == again.meta
+    assert len(list(registry.folder.iterdir())) == 1
+    registry.ledger(tmp_path / "other.ledger", "visits", OTHERS, Relation.REPLACE)
+    assert len(list(registry.folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("dataset", "records", "same"), [("patients", OTHERS, "same name"), ("renamed", RECORDS, "same content")]
+)
+def test_a_second_ledger_is_noticed(
+    registry: LedgerRegistry, tmp_path: Path, dataset: str, records: str, same: str
+) -> None:
+    first = tmp_path / "first.ledger"
+    registry.ledger(first, "patients", RECORDS, Relation.REPLACE)
+    second = tmp_path / "second.ledger"
+    with pytest.raises(InputError, match=same) as caught:
+        registry.ledger(second, dataset, records, Relation.REPLACE)
+    assert str(first) in str(caught.value)
+    assert not second.exists()
+    # Also one that was made elsewhere, past this shelf.
+    SqliteLedger.create(second, dataset, records, Relation.REPLACE).close()
+    with pytest.raises(InputError, match=same):
+        registry.ledger(second, dataset, records, Relation.REPLACE)
+
+
+def test_a_ledger_that_is_gone_is_not_silently_replaced(registry: LedgerRegistry, tmp_path: Path) -> None:
+    path = tmp_path / "patients.ledger"
+    registry.ledger(path, "patients", RECORDS, Relation.REPLACE).close()
+    backup = tmp_path / "backup"
+    path.rename(backup)
+    with pytest.raises(InputError, match=r"was here and is gone.*remove"):
+        registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
+    assert not path.exists()
+    with pytest.raises(InputError, match="same name"):
+        registry.ledger(tmp_path / "fresh.ledger", "patients", RECORDS, Relation.REPLACE)
+    shutil.copyfile(backup, path)
+    assert "copy" in registry.ledger(path, "patients", RECORDS, Relation.REPLACE).locked
+
+
+def test_a_moved_ledger_is_the_same_one(registry: LedgerRegistry, tmp_path: Path) -> None:
+    path, moved = tmp_path / "patients.ledger", tmp_path / "moved.ledger"
+    registry.ledger(path, "patients", RECORDS, Relation.REPLACE).close()
+    path.rename(moved)
+    assert registry.ledger(moved, "patients", RECORDS, Relation.REPLACE).locked == ""
+    with pytest.raises(InputError, match=str(moved)):  # the shelf has learnt where it is now
+        registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
+
+
+def test_a_ledger_the_shelf_did_not_know_is_noted(registry: LedgerRegistry, tmp_path: Path) -> None:
+    """A crash between making a ledger and noting it is mended by the next opening."""
+    path = tmp_path / "patients.ledger"
+    SqliteLedger.create(path, "patients", RECORDS, Relation.REPLACE).close()
+    registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
+    with pytest.raises(InputError, match="same name"):
+        registry.ledger(tmp_path / "second.ledger", "patients", RECORDS, Relation.REPLACE)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "records", "relation", "what"),
+    [
+        ("visits", RECORDS, Relation.REPLACE, "data set 'patients', not 'visits'"),
+        ("patients", OTHERS, Relation.REPLACE, "records"),
+        ("patients", RECORDS, Relation.ZERO_OUT, "relation 'replace', not 'zero-out'"),
+    ],
+)
+def test_a_ledger_for_something_else_is_refused(
+    registry: LedgerRegistry, tmp_path: Path, dataset: str, records: str, relation: Relation, what: str
+) -> None:
+    path = tmp_path / "patients.ledger"
+    registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
+    with pytest.raises(InputError, match=what):
+        registry.ledger(path, dataset, records, relation)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"dataset": 1}'])
+def test_a_broken_note_is_named(registry: LedgerRegistry, tmp_path: Path, text: str) -> None:
+    registry.folder.mkdir(parents=True)
+    (registry.folder / "broken.json").write_text(text)
+    with pytest.raises(InputError, match=r"broken\.json"):
+        registry.ledger(tmp_path / "patients.ledger", "patients", RECORDS, Relation.REPLACE)
+
+
+def test_the_shelf_is_in_the_accounts_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_folder() == tmp_path / "dpadmm" / "ledgers"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_folder() == tmp_path / ".local" / "state" / "dpadmm" / "ledgers"
