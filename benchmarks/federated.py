@@ -21,7 +21,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dpadmm._threads import one_thread_pool
-from dpadmm.datasets import Dataset, load
+from dpadmm.datasets import Dataset
+from dpadmm.datasets.registry import load
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import SeededRandomness, generator

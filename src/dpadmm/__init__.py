@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpadmm.problems.problem import Problem
     from dpadmm.problems.sets import SETS
     from dpadmm.problems.shards import Shards, gather
-    from dpadmm.problems.stored import StoredShards, gather_blocks
+    from dpadmm.problems.stored_shards import StoredShards, gather_blocks
     from dpadmm.spec import Experiment
 
 __version__ = version("dpadmm")
@@ -59,9 +59,9 @@ _HOMES = {
     "Relation": "dpadmm.privacy.relations",
     "Result": "dpadmm.engine.result",
     "Shards": "dpadmm.problems.shards",
-    "StoredShards": "dpadmm.problems.stored",
+    "StoredShards": "dpadmm.problems.stored_shards",
     "gather": "dpadmm.problems.shards",
-    "gather_blocks": "dpadmm.problems.stored",
+    "gather_blocks": "dpadmm.problems.stored_shards",
     "open_folder": "dpadmm.datasets",
     "prepare": "dpadmm.engine.preparing",
     "train": "dpadmm.engine.experiment",

@@ -29,9 +29,9 @@ import numpy as np
 import tomli_w
 
 from dpadmm._fields import names
+from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
-from dpadmm.datasets.functional.encoder import CurveEncoder
 from dpadmm.datasets.tables import numbers
 from dpadmm.errors import InputError
 from dpadmm.privacy.serialization import canonical, digest

@@ -14,7 +14,7 @@ from dpadmm.admm.solvers.base import Memory
 from dpadmm.audit.messages import messages
 from dpadmm.audit.picture import draw
 from dpadmm.audit.reconstruction import Reconstruction, _nothing, overheard, reconstruct, revealed
-from dpadmm.datasets import load
+from dpadmm.datasets.registry import load
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget

@@ -169,7 +169,7 @@ def test_a_set_in_a_file_that_says_nothing_of_use(refused: Any, tmp_path: Path, 
 def test_data_sets_that_do_not_ship_name_their_files(
     refused: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: str
 ) -> None:
-    from dpadmm.datasets import DATASETS
+    from dpadmm.datasets.registry import DATASETS
 
     monkeypatch.delenv("DPADMM_DATA", raising=False)
     flags = ("--data", data, "--loss", "softmax", "--algorithm", "obj-g", "--rounds", 2, *BUDGET)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.datasets.functional import simulation
+from dpadmm.datasets.curves import simulation
 
 BUDGET = ("--epsilon", 2, "--delta", 1e-4)
 

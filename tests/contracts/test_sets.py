@@ -17,8 +17,8 @@ from hypothesis.extra.numpy import arrays
 from dpadmm._registry import build
 from dpadmm.errors import InputError
 from dpadmm.problems.sets import SETS, WRITTEN, Affine, Ball, Box, ConvexSet, Intersection, Polyhedron, Range, Whole
-from dpadmm.problems.sets.conic import ConicProjector
-from dpadmm.problems.sets.programme import ConeProgramme
+from dpadmm.problems.sets.cone_programme import ConeProgramme
+from dpadmm.problems.sets.conic.projector import ConicProjector
 
 WIDTH = 6  # so that it divides into two and three levels
 PAIRS = arrays(np.float64, (2, WIDTH), elements=st.floats(-1e3, 1e3))

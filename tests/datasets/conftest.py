@@ -6,16 +6,17 @@ import gzip
 import numpy as np
 import pytest
 
-from dpadmm.datasets import DATASETS, directory, images, load
-from dpadmm.datasets.functional import readers
+from dpadmm.datasets import directory, images
+from dpadmm.datasets.curves import published
+from dpadmm.datasets.registry import DATASETS, load
 from dpadmm.errors import InputError
 
 FILES = {
     "mnist": ("mnist", images.MNIST_FILES),
     "mnist-writers": ("mnist", images.WRITERS_FILES),
     "femnist": ("femnist", images.FEMNIST_FILES),
-    "tecator": ("functional", readers.TECATOR_FILES),
-    "canadian-weather": ("functional", readers.WEATHER_FILES),
+    "tecator": ("functional", published.TECATOR_FILES),
+    "canadian-weather": ("functional", published.WEATHER_FILES),
 }
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dpadmm.datasets import DATASETS, load
 from dpadmm.datasets.directory import find
+from dpadmm.datasets.registry import DATASETS, load
 from dpadmm.errors import InputError
 
 FILES = {"one": "the first", "two": "the second"}

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpadmm.datasets import load, load_femnist, load_mnist, load_mnist_writers, read_idx
+from dpadmm.datasets import load_femnist, load_mnist, load_mnist_writers, read_idx
+from dpadmm.datasets.registry import load
 from dpadmm.errors import InputError
 
 CHARACTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

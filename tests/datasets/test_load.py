@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dpadmm.datasets import DATASETS, Dataset, Source, load, scaled
+from dpadmm.datasets import Dataset, scaled
+from dpadmm.datasets.registry import DATASETS, NamedDataset, load
 from dpadmm.errors import InputError
 
 
@@ -42,8 +43,8 @@ def test_a_directory_reaches_what_needs_files_and_nothing_else(monkeypatch):
         asked.append((seed, directory))
         return load("synthetic")
 
-    monkeypatch.setitem(DATASETS, "with", Source(loader, "for tests", needs=("file",)))
-    monkeypatch.setitem(DATASETS, "without", Source(loader, "for tests"))
+    monkeypatch.setitem(DATASETS, "with", NamedDataset(loader, "for tests", needs=("file",)))
+    monkeypatch.setitem(DATASETS, "without", NamedDataset(loader, "for tests"))
     load("with", seed=1, directory="there")
     load("without", seed=2, directory="there")
     assert asked == [(1, "there"), (2, None)]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.datasets import DATASETS, Source, simulate
+from dpadmm.datasets import simulate
+from dpadmm.datasets.registry import DATASETS, NamedDataset
 from dpadmm.engine.result import Result
 from dpadmm.papers import ALGORITHMS
 from dpadmm.problems.losses import LOSSES, STATISTICS
@@ -24,7 +25,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         ("tiny-multiclass", "multiclass"),
         ("tiny-regression", "regression"),
     ):
-        source = Source(lambda seed=0, kind=kind: simulate(kind, 200, 4, seed), "for tests")
+        source = NamedDataset(lambda seed=0, kind=kind: simulate(kind, 200, 4, seed), "for tests")
         monkeypatch.setitem(DATASETS, name, source)
 
 

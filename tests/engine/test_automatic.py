@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from dpadmm.datasets import DATASETS, Source, simulate
+from dpadmm.datasets import simulate
+from dpadmm.datasets.registry import DATASETS, NamedDataset
 from dpadmm.engine import automatic as module
 from dpadmm.engine.automatic import Facts, settled, with_loss
 from dpadmm.engine.experiment import train
@@ -61,7 +62,7 @@ def test_other_records_of_the_same_counts_lead_to_the_same_spec(source, asked, m
         replace(data, targets=np.zeros_like(data.targets)),
     ]
     for other in others:
-        monkeypatch.setitem(DATASETS, source, Source(lambda seed=0, other=other: other, "for tests"))
+        monkeypatch.setitem(DATASETS, source, NamedDataset(lambda seed=0, other=other: other, "for tests"))
         found = prepare(spec)
         assert found.experiment == first.experiment
         assert found.reasons == first.reasons
@@ -132,7 +133,7 @@ def test_rows_are_not_standardised_where_they_cannot_be(changes, asked):
 def test_sparse_rows_stay_sparse(asked, monkeypatch):
     data = simulate("classification", 200, 4, 0)
     sparse = replace(data, features=csr_array(data.features))
-    monkeypatch.setitem(DATASETS, "sparse", Source(lambda seed=0: sparse, "for tests"))
+    monkeypatch.setitem(DATASETS, "sparse", NamedDataset(lambda seed=0: sparse, "for tests"))
     result = train(asked(source="sparse", **quick()))
     assert result.experiment.run.standardise is None
     assert result.guarantee.epsilon <= 4.0

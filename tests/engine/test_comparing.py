@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import dpadmm
-from dpadmm.datasets import DATASETS, Source, simulate
+from dpadmm.datasets import simulate
+from dpadmm.datasets.registry import DATASETS, NamedDataset
 from dpadmm.engine.comparing import arrange, compare
 from dpadmm.engine.frontier import Cell
 from dpadmm.errors import ConvergenceError, InputError
@@ -211,7 +212,7 @@ def test_owners_say_themselves_how_many_they_are(monkeypatch: pytest.MonkeyPatch
     def owned(seed: int = 0) -> Any:
         return replace(simulate("classification", 200, 4, seed), owners=owners)
 
-    monkeypatch.setitem(DATASETS, "owned", Source(owned, "for tests"))  # type: ignore[arg-type]
+    monkeypatch.setitem(DATASETS, "owned", NamedDataset(owned, "for tests"))  # type: ignore[arg-type]
     terms = {**ONE, "source": "owned", "agents": ()}
     found = compare(algorithms="dp-admm,pvp-graph", **terms)
     assert found.agents == (4,)

@@ -9,7 +9,8 @@ from dp_accounting import GaussianDpEvent
 from scipy.sparse import csr_array
 
 from dpadmm.admm.perturbations.batches import UniformCost
-from dpadmm.datasets import DATASETS, Source, simulate
+from dpadmm.datasets import simulate
+from dpadmm.datasets.registry import DATASETS, NamedDataset
 from dpadmm.engine import stages as module
 from dpadmm.engine.experiment import train
 from dpadmm.engine.preparing import prepare, with_choices
@@ -32,7 +33,7 @@ def stretched(seed=0):
 
 @pytest.fixture(autouse=True)
 def data(monkeypatch):
-    monkeypatch.setitem(DATASETS, "stretched", Source(stretched, "for tests"))
+    monkeypatch.setitem(DATASETS, "stretched", NamedDataset(stretched, "for tests"))
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from dp_accounting import GaussianDpEvent
 from scipy.sparse import csr_array
 
 from dpadmm.agreement import Agreement
-from dpadmm.datasets import DATASETS, Source, simulate
+from dpadmm.datasets import simulate
+from dpadmm.datasets.registry import DATASETS, NamedDataset
 from dpadmm.engine import stages as module
 from dpadmm.engine.experiment import train
 from dpadmm.engine.preparing import prepare
@@ -40,8 +41,8 @@ def uneven(kind):
 @pytest.fixture(autouse=True)
 def data(monkeypatch):
     for kind in ("classification", "multiclass", "regression"):
-        monkeypatch.setitem(DATASETS, f"uneven-{kind}", Source(uneven(kind), "for tests"))
-    sparse = Source(lambda seed=0: _sparse(uneven("classification")(seed)), "for tests")
+        monkeypatch.setitem(DATASETS, f"uneven-{kind}", NamedDataset(uneven(kind), "for tests"))
+    sparse = NamedDataset(lambda seed=0: _sparse(uneven("classification")(seed)), "for tests")
     monkeypatch.setitem(DATASETS, "uneven-sparse", sparse)
 
 

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from dpadmm.datasets import DATASETS, Dataset, Source, convert, simulate, write_folder
+from dpadmm.datasets import Dataset, convert, simulate, write_folder
+from dpadmm.datasets.registry import DATASETS, NamedDataset
 from dpadmm.engine.experiment import train
 from dpadmm.engine.folder import Model
 from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
 from dpadmm.problems import shards as shards_module
-from dpadmm.problems.stored import StoredShards
+from dpadmm.problems.stored_shards import StoredShards
 
 SIZES = {"bern": 2100, "oslo": 37, "rome": 700}
 
@@ -36,7 +37,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             "owned", given.features[order] * 1.5, given.targets[order], given.classes, given.feature_names,
             owners=owners[order], held_out=held_out,
         )  # fmt: skip
-        monkeypatch.setitem(DATASETS, "owned", Source(lambda seed=0: owned, "for tests"))
+        monkeypatch.setitem(DATASETS, "owned", NamedDataset(lambda seed=0: owned, "for tests"))
         parts = [
             (name, [(owned.features[owned.owners == name], owned.targets[owned.owners == name])]) for name in SIZES
         ]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
-from dpadmm.datasets.functional.encoder import CurveEncoder
 from dpadmm.errors import InputError
 from dpadmm.schema import Schema
 

@@ -15,7 +15,7 @@ from dpadmm.policy import Policy
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.components import Rule, components
-from dpadmm.problems.losses.second_moment import unpack
+from dpadmm.problems.losses.statistics import unpack
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.request import Request
 from dpadmm.spec import RunSpec

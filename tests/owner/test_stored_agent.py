@@ -12,9 +12,9 @@ import pytest
 from dpadmm.agent import Agent
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.registry import LedgerRegistry
-from dpadmm.problems.blocks import ArrayBlocks
+from dpadmm.problems.array_files import ArrayBlocks
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.stored import StoredShards, gather_blocks
+from dpadmm.problems.stored_shards import StoredShards, gather_blocks
 
 
 def stored(folder: Path, parties: Any) -> StoredShards:

@@ -7,11 +7,11 @@ import pytest
 
 from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.schedules import Constant3, Constant4
-from dpadmm.engine.reference import optimum
 from dpadmm.papers import ALGORITHMS
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.penalties import L1, L2
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.reference import optimum
 
 RUNS = 50
 SIZES = (20, 40, 30)

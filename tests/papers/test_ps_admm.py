@@ -15,7 +15,6 @@ from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers import GradientSteps, LocalUpdates, Sgd, Svrg
 from dpadmm.agent import Agent
 from dpadmm.agreement import Agreement
-from dpadmm.engine.reference import optimum
 from dpadmm.errors import InputError, Refused
 from dpadmm.papers import ALGORITHMS
 from dpadmm.policy import Policy
@@ -31,6 +30,7 @@ from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Logistic, SmoothedHinge
 from dpadmm.problems.penalties import L2, PENALTIES
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Box
 from dpadmm.request import Request
 from dpadmm.spec import RunSpec

@@ -12,7 +12,6 @@ from dpadmm.admm.perturbations import Objective
 from dpadmm.admm.perturbations.batches import UniformCost
 from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
 from dpadmm.admm.solvers import Exact, GradientSteps
-from dpadmm.engine.reference import optimum
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
@@ -22,6 +21,7 @@ from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS, Logistic
 from dpadmm.problems.penalties import L1, L2, PENALTIES
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Box
 
 PRIVATE = {name: recipe for name, recipe in ALGORITHMS.items() if recipe.private}

@@ -17,7 +17,6 @@ from dpadmm.admm.rounds import AgentState, absorb, answer, begin, combine, openi
 from dpadmm.admm.solvers import Exact, Recycled
 from dpadmm.agreement import Agreement
 from dpadmm.engine.loop import Cohort, start
-from dpadmm.engine.reference import optimum
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
@@ -26,6 +25,7 @@ from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.penalties import L2
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Box, Each, Range
 from dpadmm.spec import RunSpec
 

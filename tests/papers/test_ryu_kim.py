@@ -12,7 +12,6 @@ from dpadmm.admm.rho import ConstantRho, GrowingRho
 from dpadmm.admm.rounds import AgentState, absorb, answer, begin, combine, opening
 from dpadmm.admm.schedules import Fixed, Free53, Theorem53, Theorem54, Theorem55
 from dpadmm.admm.solvers.base import Memory
-from dpadmm.engine.reference import optimum
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
@@ -21,6 +20,7 @@ from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import ClippedSquared, Logistic, Softmax
 from dpadmm.problems.penalties import L1, L2
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Affine, Ball, Box, Each, Intersection, Polyhedron, Range, Simplex, Whole
 from dpadmm.problems.shards import gather
 

@@ -10,7 +10,7 @@ import numba
 import pytest
 
 from dpadmm.problems.kernels import compiled as room
-from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels import loss_functions
 from dpadmm.problems.kernels.compiled import compiled, implements
 
 
@@ -26,12 +26,12 @@ class Forgotten(NamedTuple):
     offset: float
 
 
-@implements(scalars.derivative, Tripled)
+@implements(loss_functions.derivative, Tripled)
 def _tripled(loss: Tripled, margin: float, target: float) -> float:
     return 3.0 * margin + loss.offset
 
 
-@implements(scalars.derivative, Shifted)
+@implements(loss_functions.derivative, Shifted)
 def _shifted(loss: Shifted, margin: float, target: float) -> float:
     return margin - target + loss.offset
 
@@ -39,7 +39,7 @@ def _shifted(loss: Shifted, margin: float, target: float) -> float:
 @numba.njit
 def slope(loss: Any, margin: float, target: float) -> float:
     """A kernel that knows no loss."""
-    return scalars.derivative(loss, margin, target)
+    return loss_functions.derivative(loss, margin, target)
 
 
 @pytest.fixture
@@ -114,6 +114,6 @@ def test_a_tag_without_code_is_an_error_when_compiled() -> None:
 
 
 def test_a_stub_called_from_python_says_so() -> None:
-    for stub in (scalars.value, scalars.derivative, scalars.curvature):
+    for stub in (loss_functions.value, loss_functions.derivative, loss_functions.curvature):
         with pytest.raises(NotImplementedError, match="only from compiled code"):
             stub(Tripled(0.0), 1.0, 1.0)

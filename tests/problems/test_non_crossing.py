@@ -11,8 +11,8 @@ import pytest
 from dpadmm._registry import build
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.sets import SETS, Ball, Intersection, NonCrossing, Polyhedron
-from dpadmm.problems.sets.conic import ConicProjector
-from dpadmm.problems.sets.newton import Answer, Question
+from dpadmm.problems.sets.conic.newton import Answer, Question
+from dpadmm.problems.sets.conic.projector import ConicProjector
 from dpadmm.problems.sets.non_crossing import Independent
 
 SHAPES = [(3, 2, 1.0), (11, 5, 3.0), (4, 3, 0.2), (1, 4, 2.0), (6, 2, 10.0)]  # features, levels, radius

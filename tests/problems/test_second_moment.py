@@ -22,7 +22,7 @@ from dpadmm.privacy import gaussian
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import SecondMoment
-from dpadmm.problems.losses.second_moment import pack, unpack
+from dpadmm.problems.losses.statistics import pack, unpack
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec import RunSpec
 

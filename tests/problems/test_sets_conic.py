@@ -15,23 +15,12 @@ from scipy.optimize import minimize
 from scipy.sparse import csc_array
 
 from dpadmm.errors import ConvergenceError, InputError
-from dpadmm.problems.sets import (
-    Affine,
-    Ball,
-    Box,
-    Cone,
-    ConeProgramme,
-    ConvexSet,
-    Intersection,
-    Polyhedron,
-    Simplex,
-    certificate,
-    conic,
-    newton,
-)
-from dpadmm.problems.sets.conic import ConicProjector
-from dpadmm.problems.sets.newton import Answer, Question
-from dpadmm.problems.sets.slacks import Slacks
+from dpadmm.problems.sets import Affine, Ball, Box, Cone, ConeProgramme, ConvexSet, Intersection, Polyhedron, Simplex
+from dpadmm.problems.sets.conic import certificate, newton
+from dpadmm.problems.sets.conic import projector as projecting
+from dpadmm.problems.sets.conic.newton import Answer, Question
+from dpadmm.problems.sets.conic.projector import ConicProjector
+from dpadmm.problems.sets.conic.slacks import Slacks
 
 
 def half_spaces(seed: int, rows: int, width: int) -> Polyhedron:
@@ -217,7 +206,7 @@ def failing(change: Any) -> Any:
 
 def test_an_answer_that_is_not_one_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     projector = ConicProjector(half_spaces(1, 20, 5).cone(5), "polyhedron")
-    monkeypatch.setattr(conic, "clarabel", failing(lambda values: np.full_like(values, np.nan)))
+    monkeypatch.setattr(projecting, "clarabel", failing(lambda values: np.full_like(values, np.nan)))
     with pytest.raises(ConvergenceError, match=r"set 'polyhedron': a projection must be proven to 1e-06 and is to inf"):
         projector.nearest(np.full((1, 5), 3.0))
 
@@ -229,7 +218,7 @@ def test_a_point_that_is_merely_feasible_is_never_returned(monkeypatch: pytest.M
     point = np.full((1, 5), 3.0)
     assert projector.nearest(point).shape == (1, 5)
     monkeypatch.setattr(newton, "STEPS", 0)
-    monkeypatch.setattr(conic, "clarabel", failing(lambda values: values * (1.0 - error)))
+    monkeypatch.setattr(projecting, "clarabel", failing(lambda values: values * (1.0 - error)))
     projector._solver = None
     with pytest.raises(ConvergenceError, match="must be proven to 1e-06"):
         projector.nearest(point)
@@ -237,7 +226,7 @@ def test_a_point_that_is_merely_feasible_is_never_returned(monkeypatch: pytest.M
 
 def test_a_point_that_is_a_rounding_outside_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     domain = half_spaces(1, 20, 5)
-    monkeypatch.setattr(conic, "TRIES", 0)  # to step in
+    monkeypatch.setattr(projecting, "TRIES", 0)  # to step in
     refused = 0
     for point in np.random.default_rng(0).normal(size=(40, 1, 5)):
         try:

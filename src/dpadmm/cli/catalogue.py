@@ -163,19 +163,19 @@ def rho_schedules() -> list[Row]:
 
 
 def datasets() -> list[Row]:
-    from dpadmm.datasets import DATASETS
+    from dpadmm.datasets.registry import DATASETS
 
     return [{"name": name, "about": source.about} for name, source in DATASETS.items()]
 
 
 def bases() -> list[Row]:
-    from dpadmm.datasets.functional import BASES
+    from dpadmm.datasets.curves import BASES
 
     return [{"name": name, "about": basis.about, "smallest": basis.smallest} for name, basis in BASES.items()]
 
 
 def splits() -> list[Row]:
-    from dpadmm.problems.splits import SPLITS
+    from dpadmm.datasets.splits import SPLITS
 
     return [{"name": name, "about": _said(deal) or _said(deal())} for name, deal in SPLITS.items()]
 

@@ -99,7 +99,7 @@ def _optimum(prepared: Prepared) -> dict[str, float]:
     import numpy as np
 
     from dpadmm import metrics
-    from dpadmm.engine.reference import optimum
+    from dpadmm.problems.reference import optimum
 
     setting = prepared.plan.setting
     best = optimum(setting.problem, prepared.shards, setting.dimension)

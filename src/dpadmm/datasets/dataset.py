@@ -16,8 +16,8 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import generator
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.functional.base import Basis
-    from dpadmm.datasets.functional.encoder import CurveEncoder
+    from dpadmm.datasets.curves.bases import Basis
+    from dpadmm.datasets.curves.encoder import CurveEncoder
 
 Encodes: TypeAlias = "Encoder | CurveEncoder"
 """What makes features of raw records."""

@@ -52,7 +52,7 @@ def batch(cohort: Cohort, rows: IntArray) -> Batch:
     """The batch of these rows, with the records of their agents and of nobody else."""
     return Batch(
         plan=cohort.rows.take(rows),
-        shards=cohort.shards.take(rows).parcel(),
+        shards=cohort.shards.take(rows).compact(),
         runs=cohort.runs[rows],
         agents=cohort.agents[rows],
         randomness=cohort.randomness,

@@ -21,11 +21,11 @@ from dpadmm.admm import graphs
 from dpadmm.engine.experiment import train
 from dpadmm.engine.frontier import Cell, Frontier, LeftOut
 from dpadmm.engine.preparing import Prepared, load_data, prepare
-from dpadmm.engine.reference import optimum
 from dpadmm.errors import ConvergenceError, InputError, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
+from dpadmm.problems.reference import optimum
 from dpadmm.spec import AUTO, Experiment, RunSpec
 
 ALL, BASELINE, OPTIMUM = "all", "dpsgd", "optimum"

@@ -17,6 +17,7 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import PaperNoise
 from dpadmm.admm.recycling_condition import Condition, condition
 from dpadmm.admm.solvers import Exact, Recycled
+from dpadmm.datasets.curves.slope import SlopeError
 from dpadmm.engine import checkpoint
 from dpadmm.engine.account import described
 from dpadmm.engine.engines import opened
@@ -27,7 +28,6 @@ from dpadmm.engine.loop import Cohort, State, evaluate, rounds, start, without_m
 from dpadmm.engine.observer import Observer
 from dpadmm.engine.preparing import Prepared, prepare, with_choices
 from dpadmm.engine.result import Result
-from dpadmm.engine.slopes import SlopeError
 from dpadmm.engine.stages import lifted_state
 from dpadmm.engine.workforce import Engine, Local
 from dpadmm.errors import InputError

@@ -10,8 +10,8 @@ import numpy as np
 
 from dpadmm import metrics
 from dpadmm._arrays import FloatArray
+from dpadmm.datasets.curves.slope import SlopeError
 from dpadmm.engine.loop import Cohort, State
-from dpadmm.engine.slopes import SlopeError
 from dpadmm.engine.workforce import Everywhere, Reading, Workforce, look
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards

@@ -11,18 +11,9 @@ import numpy as np
 from dpadmm._registry import build
 from dpadmm.admm import graphs
 from dpadmm.admm.algorithm import Plan
-from dpadmm.datasets import (
-    DATASETS,
-    Column,
-    Dataset,
-    Described,
-    Encoder,
-    StoredDataset,
-    is_folder,
-    load,
-    open_folder,
-    split,
-)
+from dpadmm.datasets import Column, Dataset, Described, Encoder, StoredDataset, is_folder, open_folder, split
+from dpadmm.datasets.registry import DATASETS, load
+from dpadmm.datasets.splits import SPLITS
 from dpadmm.engine.automatic import Facts, drafted, settled, with_loss
 from dpadmm.engine.choices import Choice, choose
 from dpadmm.engine.stages import Stage, View
@@ -31,7 +22,6 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import generator
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.problems.splits import SPLITS
 from dpadmm.spec import AUTO, DataSpec, Experiment
 
 AGENTS = 100  # where neither the spec nor the data says how many

@@ -27,7 +27,7 @@ from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.randomness import SeededRandomness, derived
 from dpadmm.problems.components import Rule, components
 from dpadmm.problems.losses import STATISTICS
-from dpadmm.problems.losses.second_moment import unpack
+from dpadmm.problems.losses.statistics import unpack
 from dpadmm.problems.shards import Shards
 from dpadmm.problems.standard import BOUND, standard
 from dpadmm.spec import RunSpec

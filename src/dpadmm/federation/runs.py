@@ -21,10 +21,9 @@ import numpy as np
 
 from dpadmm.admm.algorithm import Plan
 from dpadmm.agreement import Agreement
+from dpadmm.datasets.curves.bases import Basis, parse
+from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
-from dpadmm.datasets.functional.base import Basis
-from dpadmm.datasets.functional.bases import parse
-from dpadmm.datasets.functional.encoder import CurveEncoder
 from dpadmm.engine.folder import Folder
 from dpadmm.engine.history import History
 from dpadmm.engine.live import INTERVAL, process

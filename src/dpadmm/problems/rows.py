@@ -21,7 +21,7 @@ def _in_table(row: int, column: int) -> str:
 
 
 @dataclass(frozen=True)
-class Rules:
+class RowRules:
     """Rows are checked, cast, clipped to the public norm bound, and given an intercept's one, in this order.
 
     Clipping comes after the cast, so that the bound holds for the numbers that are used. Every row is treated by

@@ -20,7 +20,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.serialization import digest
 from dpadmm.problems.kernels.batch import add_chunks
 from dpadmm.problems.rows import PRECISIONS as PRECISIONS
-from dpadmm.problems.rows import Rules
+from dpadmm.problems.rows import RowRules
 
 LARGEST_FLOAT32 = 1e15  # of a coefficient: products with rows, and sums of them, stay finite
 
@@ -93,7 +93,7 @@ class Shards:
             self, features=self.features[table], targets=self.targets[table], starts=stops - counts, stops=stops
         )
 
-    def parcel(self) -> Shards:
+    def compact(self) -> Shards:
         """The same agents over a table of their own rows alone: what goes to another process carries nobody else's."""
         ranges, place = np.unique(np.stack([self.starts, self.stops]), axis=1, return_inverse=True)
         counts = ranges[1] - ranges[0]
@@ -179,7 +179,7 @@ def gather(
     With an intercept a column of ones is appended after clipping, and the bound becomes sqrt(bound² + 1). Rows are
     clipped in the precision they are kept in, so that the bound holds for the numbers that are used.
     """
-    rules = Rules(norm_bound, intercept, precision)
+    rules = RowRules(norm_bound, intercept, precision)
     table, clipped = rules.apply(features)
     if not table.shape[0] == len(targets) == len(owner):
         raise InputError(

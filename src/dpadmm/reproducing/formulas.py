@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.admm.graphs import count
-from dpadmm.datasets.functional import TRUTH
+from dpadmm.datasets.curves import TRUTH
 from dpadmm.errors import unknown
 from dpadmm.privacy.calibration import classic_multiplier
 

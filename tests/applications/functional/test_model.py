@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpadmm.applications.functional import CurveModel, Curves, simulate_curves
-from dpadmm.datasets.functional import TRUTH, beta, simulation
+from dpadmm.datasets.curves import TRUTH, beta, simulation
 from dpadmm.engine.experiment import train
 from dpadmm.errors import InputError
 

@@ -9,7 +9,7 @@ from scipy.sparse import csc_array, diags_array, vstack
 from dpadmm.applications.power_flow import read_matpower, relax, solve_pooled, violation
 from dpadmm.applications.power_flow.pooled import minimise
 from dpadmm.errors import InputError
-from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.conic.cone import Cone
 
 # PGLib's own table: least cost with the true equations ($/h), and by how many percent the relaxation's is below it.
 # Both are rounded there, the gap to 0.01 points.

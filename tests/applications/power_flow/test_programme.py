@@ -18,8 +18,8 @@ from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.rounds import run
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.errors import ConvergenceError, InputError
-from dpadmm.problems.sets.cone import Cone
-from dpadmm.problems.sets.slacks import Slacks
+from dpadmm.problems.sets.conic.cone import Cone
+from dpadmm.problems.sets.conic.slacks import Slacks
 
 
 @pytest.fixture

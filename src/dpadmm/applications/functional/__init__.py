@@ -9,7 +9,7 @@ their promise.
 from __future__ import annotations
 
 from dpadmm.applications.functional.model import CurveModel
-from dpadmm.datasets.functional import (
+from dpadmm.datasets.curves import (
     BASES,
     Basis,
     BSpline,
@@ -17,7 +17,6 @@ from dpadmm.datasets.functional import (
     Curves,
     Fourier,
     Legendre,
-    Rotated,
     parse,
     scores,
     simulate_curves,
@@ -32,7 +31,6 @@ __all__ = [
     "Curves",
     "Fourier",
     "Legendre",
-    "Rotated",
     "parse",
     "scores",
     "simulate_curves",

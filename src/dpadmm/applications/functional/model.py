@@ -10,13 +10,13 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._registry import build
-from dpadmm.datasets.functional import Basis, Curves, coefficient_function, parse, scores
+from dpadmm.datasets.curves import Basis, Curves, coefficient_function, parse, scores
+from dpadmm.datasets.curves.slope import slopes
 from dpadmm.engine.folder import Model
 from dpadmm.engine.result import Result
-from dpadmm.engine.slopes import slopes
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import LOSSES
-from dpadmm.problems.rows import Rules
+from dpadmm.problems.rows import RowRules
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class CurveModel:
 
         Rows are smoothed and clipped as they were in training.
         """
-        rows, _ = Rules(self.norm_bound).apply(scores(curves, self.basis, self.smoothing))
+        rows, _ = RowRules(self.norm_bound).apply(scores(curves, self.basis, self.smoothing))
         quantiles = rows @ self.weights.T + self.intercepts
         return np.sort(quantiles, axis=1) if ordered else quantiles
 

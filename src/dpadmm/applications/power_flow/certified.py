@@ -17,9 +17,9 @@ from scipy.sparse.linalg import splu
 from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.condensed import Condensed
 from dpadmm.errors import ConvergenceError
-from dpadmm.problems.sets.cone import Cone
-from dpadmm.problems.sets.interior import kinds, settings
-from dpadmm.problems.sets.slacks import Slacks
+from dpadmm.problems.sets.conic.cone import Cone
+from dpadmm.problems.sets.conic.interior import kinds, settings
+from dpadmm.problems.sets.conic.slacks import Slacks
 
 ACCURACY = 1e-9
 FURTHER = (5_000, 50_000)  # iterations of SCS, in turn

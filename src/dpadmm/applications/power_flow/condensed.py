@@ -9,7 +9,7 @@ from scipy.sparse import csc_array, csr_array, diags_array, eye_array, vstack
 
 from dpadmm._arrays import IntArray
 from dpadmm.applications.power_flow.relaxation import Relaxation
-from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.conic.cone import Cone
 
 
 @dataclass(frozen=True, eq=False)

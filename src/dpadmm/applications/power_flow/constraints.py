@@ -9,7 +9,7 @@ from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.applications.power_flow.network import ComplexArray, Network
 from dpadmm.applications.power_flow.variables import Part, Variables
 from dpadmm.errors import InputError
-from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.conic.cone import Cone
 
 Term = tuple[IntArray, FloatArray | float]  # of each row: a column, and what stands there
 Block = tuple[csr_array, FloatArray]  # rows and their limits

@@ -11,8 +11,8 @@ from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.network import Network
 from dpadmm.applications.power_flow.relaxation import Relaxation, relax
 from dpadmm.errors import ConvergenceError, InputError
-from dpadmm.problems.sets.cone import Cone
-from dpadmm.problems.sets.interior import kinds
+from dpadmm.problems.sets.conic.cone import Cone
+from dpadmm.problems.sets.conic.interior import kinds
 
 SOLVED = ("Solved", "AlmostSolved")
 INFEASIBLE = ("PrimalInfeasible", "AlmostPrimalInfeasible")

@@ -25,7 +25,7 @@ from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.condensed import condense
 from dpadmm.applications.power_flow.relaxation import Relaxation
 from dpadmm.errors import ConvergenceError, InputError
-from dpadmm.problems.sets.interior import kinds, settings
+from dpadmm.problems.sets.conic.interior import kinds, settings
 
 ACCURACY = 1e-8  # of Clarabel: gap and conditions
 COARSE = 1e-6  # of its second try

@@ -15,7 +15,7 @@ from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.constraints import constrain
 from dpadmm.applications.power_flow.network import Network
 from dpadmm.applications.power_flow.variables import Part, Variables
-from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.conic.cone import Cone
 
 
 @dataclass(frozen=True, eq=False)

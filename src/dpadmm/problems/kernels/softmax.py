@@ -11,7 +11,7 @@ import numpy as np
 from numba import prange
 
 from dpadmm.problems.kernels.compiled import compiled
-from dpadmm.problems.kernels.few import add_rows, scores_of
+from dpadmm.problems.kernels.few_classes import add_rows, scores_of
 
 
 class Shape(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 from numba import prange
 
 from dpadmm.problems.kernels.compiled import compiled
-from dpadmm.problems.kernels.scalars import curvature, derivative, value
+from dpadmm.problems.kernels.loss_functions import curvature, derivative, value
 
 BLOCK = 32
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.losses.capped import CappedLogistic, CappedSoftmax
-from dpadmm.problems.losses.column_moments import ColumnMoments
 from dpadmm.problems.losses.hinge import SmoothedHinge
 from dpadmm.problems.losses.logistic import Logistic
 from dpadmm.problems.losses.quantile import Quantile, SmoothedQuantile
 from dpadmm.problems.losses.quantiles import Quantiles
-from dpadmm.problems.losses.second_moment import SecondMoment
 from dpadmm.problems.losses.softmax import Softmax
 from dpadmm.problems.losses.squared import ClippedSquared
+from dpadmm.problems.losses.statistics import ColumnMoments, SecondMoment
 
 LOSSES: dict[str, type[Loss]] = {
     "logistic": Logistic,

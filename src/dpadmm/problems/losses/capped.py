@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from dpadmm.errors import InputError
-from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels import loss_functions
 from dpadmm.problems.kernels.compiled import implements
 from dpadmm.problems.losses.margin import MarginLoss, signs
 from dpadmm.problems.losses.softmax import Softmax
@@ -32,7 +32,7 @@ class CappedTag(NamedTuple):
     entropy: float
 
 
-@implements(scalars.value, CappedTag)
+@implements(loss_functions.value, CappedTag)
 def _value(loss: CappedTag, margin: float, target: float) -> float:
     m = target * margin
     if m < loss.corner:
@@ -40,12 +40,12 @@ def _value(loss: CappedTag, margin: float, target: float) -> float:
     return math.log1p(math.exp(-abs(m))) + max(-m, 0.0)
 
 
-@implements(scalars.derivative, CappedTag)
+@implements(loss_functions.derivative, CappedTag)
 def _derivative(loss: CappedTag, margin: float, target: float) -> float:
     return -target * min(1.0 / (1.0 + math.exp(target * margin)), loss.cap)
 
 
-@implements(scalars.curvature, CappedTag)
+@implements(loss_functions.curvature, CappedTag)
 def _curvature(loss: CappedTag, margin: float, target: float) -> float:
     if target * margin < loss.corner:
         return 0.0

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from dpadmm.errors import InputError
-from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels import loss_functions
 from dpadmm.problems.kernels.compiled import implements
-from dpadmm.problems.kernels.corner import corner, corner_bend, corner_slope
+from dpadmm.problems.kernels.smoothed_plus import corner, corner_bend, corner_slope
 from dpadmm.problems.losses.margin import MarginLoss, signs
 
 
@@ -22,17 +22,17 @@ class HingeTag(NamedTuple):
     width: float
 
 
-@implements(scalars.value, HingeTag)
+@implements(loss_functions.value, HingeTag)
 def _value(loss: HingeTag, margin: float, target: float) -> float:
     return corner(1.0 - target * margin, loss.width)
 
 
-@implements(scalars.derivative, HingeTag)
+@implements(loss_functions.derivative, HingeTag)
 def _derivative(loss: HingeTag, margin: float, target: float) -> float:
     return -target * corner_slope(1.0 - target * margin, loss.width)
 
 
-@implements(scalars.curvature, HingeTag)
+@implements(loss_functions.curvature, HingeTag)
 def _curvature(loss: HingeTag, margin: float, target: float) -> float:
     return corner_bend(1.0 - target * margin, loss.width)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels import loss_functions
 from dpadmm.problems.kernels.compiled import implements
 from dpadmm.problems.losses.margin import MarginLoss, signs
 
@@ -17,18 +17,18 @@ class LogisticTag(NamedTuple):
     scale: float
 
 
-@implements(scalars.value, LogisticTag)
+@implements(loss_functions.value, LogisticTag)
 def _value(loss: LogisticTag, margin: float, target: float) -> float:
     m = target * margin
     return math.log1p(math.exp(-abs(m))) + max(-m, 0.0)
 
 
-@implements(scalars.derivative, LogisticTag)
+@implements(loss_functions.derivative, LogisticTag)
 def _derivative(loss: LogisticTag, margin: float, target: float) -> float:
     return -target / (1.0 + math.exp(target * margin))
 
 
-@implements(scalars.curvature, LogisticTag)
+@implements(loss_functions.curvature, LogisticTag)
 def _curvature(loss: LogisticTag, margin: float, target: float) -> float:
     e = math.exp(-abs(margin))
     return e / ((1.0 + e) * (1.0 + e))

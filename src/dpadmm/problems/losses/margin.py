@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
-from dpadmm.problems.kernels import dense, narrow, sparse
+from dpadmm.problems.kernels import dense, short_rows, sparse
 from dpadmm.problems.losses.base import Loss, class_numbers
 from dpadmm.problems.shards import Shards
 
@@ -44,8 +44,8 @@ class MarginLoss(Loss):
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         _check(shards, x)
-        few = not shards.sparse and shards.width <= narrow.WIDEST
-        kernel = narrow.gradient if few else kernels(shards).gradient
+        few = not shards.sparse and shards.width <= short_rows.WIDEST
+        kernel = short_rows.gradient if few else kernels(shards).gradient
         return shards.reduce(kernel, self.tag, weights, x, (shards.width,))
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:

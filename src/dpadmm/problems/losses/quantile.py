@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
-from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels import loss_functions
 from dpadmm.problems.kernels.compiled import implements
-from dpadmm.problems.kernels.corner import corner, corner_bend, corner_slope
+from dpadmm.problems.kernels.smoothed_plus import corner, corner_bend, corner_slope
 from dpadmm.problems.losses.margin import MarginLoss, numbers
 from dpadmm.problems.shards import Shards
 
@@ -36,39 +36,39 @@ class SlackTag(NamedTuple):
     width: float
 
 
-@implements(scalars.value, QuantileTag)
+@implements(loss_functions.value, QuantileTag)
 def _value(loss: QuantileTag, margin: float, target: float) -> float:
     left = target - margin
     return left * loss.level if left > 0.0 else left * (loss.level - 1.0)
 
 
-@implements(scalars.derivative, QuantileTag)
+@implements(loss_functions.derivative, QuantileTag)
 def _derivative(loss: QuantileTag, margin: float, target: float) -> float:
     return -loss.level if margin < target else 1.0 - loss.level
 
 
-@implements(scalars.curvature, QuantileTag)
+@implements(loss_functions.curvature, QuantileTag)
 def _curvature(loss: QuantileTag, margin: float, target: float) -> float:
     return 0.0
 
 
 # rho_tau(u) = tau u + max(-u, 0): rounding its kink is rounding the corner of the second term.
-@implements(scalars.value, RoundedTag)
+@implements(loss_functions.value, RoundedTag)
 def _rounded_value(loss: RoundedTag, margin: float, target: float) -> float:
     return loss.level * (target - margin) + corner(margin - target, loss.width)
 
 
-@implements(scalars.derivative, RoundedTag)
+@implements(loss_functions.derivative, RoundedTag)
 def _rounded_derivative(loss: RoundedTag, margin: float, target: float) -> float:
     return corner_slope(margin - target, loss.width) - loss.level
 
 
-@implements(scalars.curvature, RoundedTag)
+@implements(loss_functions.curvature, RoundedTag)
 def _rounded_curvature(loss: RoundedTag, margin: float, target: float) -> float:
     return corner_bend(margin - target, loss.width)
 
 
-@implements(scalars.value, SlackTag)
+@implements(loss_functions.value, SlackTag)
 def _slack(loss: SlackTag, margin: float, target: float) -> float:
     # rho(u) - s u for the rounded loss's slope s in u, as products of numbers that are not negative: nothing cancels.
     left = target - margin

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from dpadmm.errors import InputError
-from dpadmm.problems.kernels import scalars
+from dpadmm.problems.kernels import loss_functions
 from dpadmm.problems.kernels.compiled import implements
 from dpadmm.problems.losses.margin import MarginLoss, numbers
 
@@ -22,19 +22,19 @@ class SquaredTag(NamedTuple):
     clip: float
 
 
-@implements(scalars.value, SquaredTag)
+@implements(loss_functions.value, SquaredTag)
 def _value(loss: SquaredTag, margin: float, target: float) -> float:
     gap = abs(margin - target)
     c = loss.clip
     return 0.5 * gap * gap if gap <= c else c * (gap - 0.5 * c)
 
 
-@implements(scalars.derivative, SquaredTag)
+@implements(loss_functions.derivative, SquaredTag)
 def _derivative(loss: SquaredTag, margin: float, target: float) -> float:
     return min(max(margin - target, -loss.clip), loss.clip)
 
 
-@implements(scalars.curvature, SquaredTag)
+@implements(loss_functions.curvature, SquaredTag)
 def _curvature(loss: SquaredTag, margin: float, target: float) -> float:
     return 1.0 if abs(margin - target) <= loss.clip else 0.0
 

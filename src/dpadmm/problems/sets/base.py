@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
-from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.conic.cone import Cone
 
 
 class ConvexSet(ABC):

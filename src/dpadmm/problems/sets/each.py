@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
-from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.intersection import Intersection, conflict, simplest
 from dpadmm.problems.sets.values import ByValue
 

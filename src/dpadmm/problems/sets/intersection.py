@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
-from dpadmm.problems.sets.cone import Cone, stack
-from dpadmm.problems.sets.conic import TOLERANCE
-from dpadmm.problems.sets.conic_set import ConicSet
-from dpadmm.problems.sets.interior import inspect
-from dpadmm.problems.sets.range import Range, Upright
+from dpadmm.problems.sets.conic.cone import Cone, stack
+from dpadmm.problems.sets.conic.conic_set import ConicSet
+from dpadmm.problems.sets.conic.interior import inspect
+from dpadmm.problems.sets.conic.projector import TOLERANCE
+from dpadmm.problems.sets.intervals import Intervals, Range
 from dpadmm.problems.sets.whole import Whole
 
 
@@ -47,8 +47,8 @@ class Intersection(ConicSet):
     @cached_property
     def parts(self) -> tuple[ConvexSet, ...]:
         """The members less those that say nothing, with all products of intervals made one."""
-        upright = [member for member in self.members if isinstance(member, Upright)]
-        others = [member for member in self.members if not isinstance(member, Upright | Whole)]
+        upright = [member for member in self.members if isinstance(member, Intervals)]
+        others = [member for member in self.members if not isinstance(member, Intervals | Whole)]
         return (*([_overlap(upright)] if len(upright) > 1 else upright), *others)
 
     @property
@@ -95,7 +95,7 @@ def conflict(members: Sequence[ConvexSet], dimension: int) -> list[int]:
     return sorted({int(at) for at in source[seen.conflict]}) if seen.empty else []
 
 
-def _overlap(members: Sequence[Upright]) -> Range:
+def _overlap(members: Sequence[Intervals]) -> Range:
     widths = {len(end) for member in members for end in member.ends if isinstance(end, tuple)}
     if len(widths) > 1:
         raise InputError(f"set 'intersection': members of models with {sorted(widths)} coefficients; they must agree.")

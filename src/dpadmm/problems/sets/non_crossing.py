@@ -11,10 +11,10 @@ from scipy.sparse import csc_array, diags_array, kron
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
-from dpadmm.problems.sets.cone import Cone
-from dpadmm.problems.sets.conic import ConicProjector
-from dpadmm.problems.sets.conic_set import ConicSet
-from dpadmm.problems.sets.newton import Answer, Question, refine
+from dpadmm.problems.sets.conic.cone import Cone
+from dpadmm.problems.sets.conic.conic_set import ConicSet
+from dpadmm.problems.sets.conic.newton import Answer, Question, refine
+from dpadmm.problems.sets.conic.projector import ConicProjector
 from dpadmm.problems.sets.values import number
 
 

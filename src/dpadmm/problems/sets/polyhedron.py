@@ -9,8 +9,8 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from dpadmm.errors import InputError
-from dpadmm.problems.sets.cone import Cone
-from dpadmm.problems.sets.conic_set import ConicSet
+from dpadmm.problems.sets.conic.cone import Cone
+from dpadmm.problems.sets.conic.conic_set import ConicSet
 from dpadmm.problems.sets.values import expect, table
 
 

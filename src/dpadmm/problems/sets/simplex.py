@@ -13,8 +13,8 @@ from scipy.sparse import csc_array, eye_array, vstack
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
-from dpadmm.problems.sets.cone import Cone
-from dpadmm.problems.sets.equations import ROUNDING
+from dpadmm.problems.sets.conic.cone import Cone
+from dpadmm.problems.sets.conic.equations import ROUNDING
 from dpadmm.problems.sets.values import number
 
 

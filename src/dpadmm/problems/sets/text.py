@@ -11,9 +11,9 @@ from dpadmm._registry import build
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.sets import SETS, WRITTEN
 from dpadmm.problems.sets.base import ConvexSet
+from dpadmm.problems.sets.cone_programme import ConeProgramme
 from dpadmm.problems.sets.each import Each
 from dpadmm.problems.sets.intersection import Intersection, simplest
-from dpadmm.problems.sets.programme import ConeProgramme
 
 DEEPEST = 8  # sets within sets
 LONGEST = 10_000_000  # characters

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
-from dpadmm.problems.sets.cone import Cone
+from dpadmm.problems.sets.conic.cone import Cone
 
 LARGEST, SMALLEST = 1e30, 1e-30  # squares and quotients of such numbers are still numbers
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
 from dpadmm.problems.sets.base import ConvexSet
-from dpadmm.problems.sets.cone import Cone, everything
+from dpadmm.problems.sets.conic.cone import Cone, everything
 
 
 @dataclass(frozen=True)

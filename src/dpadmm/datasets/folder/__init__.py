@@ -1,0 +1,1 @@
+"""Data folders: records that stay in their files, and how such folders are read and written."""

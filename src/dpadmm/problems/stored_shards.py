@@ -1,0 +1,182 @@
+"""Shards whose records stay in files: read in blocks, or picked by number, and never held all at once.
+
+Every sum is that of the same records in memory, bit for bit: blocks are whole chunks counted from an agent's first
+record, the same kernels run over them, and each agent's chunks are added in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm._arrays import FloatArray, IntArray
+from dpadmm.errors import InputError
+from dpadmm.privacy.serialization import digest
+from dpadmm.problems.array_files import Blocks
+from dpadmm.problems.rows import RowRules
+from dpadmm.problems.shards import CHUNK, Shards
+
+PARTS_AT_ONCE = 2**23  # numbers that a block's chunks may come to; fewer chunks are taken where each is a large matrix
+
+Encode = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StoredShards(Shards):
+    """Records over agents, each agent's in files of its own; an agent's rows are counted from its first record.
+
+    There is no table: `features`, `targets` and `storage` are not here. Runs side by side share a reader, and each
+    block is read once for all of them. What is picked is in memory, plain `Shards`.
+    """
+
+    features: Any = field(init=False, repr=False)
+    targets: Any = field(init=False, repr=False)
+    sources: tuple[Blocks, ...]  # one per agent
+    rules: RowRules
+    encode: Encode  # targets as the kernels want them
+
+    @property
+    def width(self) -> int:
+        return self.sources[0].width + self.rules.intercept
+
+    @property
+    def sparse(self) -> bool:
+        return False
+
+    @property
+    def precision(self) -> str:
+        return self.rules.precision
+
+    def take(self, agents: Any) -> StoredShards:
+        chosen = np.arange(self.agents)[agents]
+        return replace(
+            self,
+            starts=self.starts[chosen],
+            stops=self.stops[chosen],
+            names=tuple(self.names[i] for i in chosen),
+            sources=tuple(self.sources[i] for i in chosen),
+        )
+
+    def compact(self) -> StoredShards:
+        """Itself: it names files, and another process that can read them reads its own agents' only."""
+        return self
+
+    def pick(self, rows: IntArray, counts: IntArray) -> Shards:
+        stops = np.cumsum(counts)
+        features = np.empty((rows.size, self.width), self.precision)
+        targets = []
+        for source, start, stop in zip(self.sources, stops - counts, stops, strict=True):
+            numbers, own = rows[start:stop], features[start:stop]
+            found, raw = source.pick(numbers, own)
+            targets.append(self.encode(raw))
+            if numbers.size:
+                table, _ = self.rules.apply(found, partial(_place, source.name, numbers), owned=True)
+                if table is not own:
+                    own[...] = table
+        return Shards(
+            features, np.concatenate(targets), stops - counts, stops, self.norm_bound, self.names, self.clipped
+        )
+
+    def blocks(self) -> Iterator[tuple[IntArray, Any, NDArray[Any]]]:
+        for source, agents in self._sharing():
+            for features, targets, _ in self._walk(source, self.block):
+                yield agents, features, targets
+
+    def digest(self) -> str:
+        return digest(*(source.digest() for source in self.sources))
+
+    def reduce(
+        self,
+        kernel: Callable[..., None],
+        loss: Any,
+        weights: FloatArray,
+        x: FloatArray,
+        shape: tuple[int, ...],
+    ) -> FloatArray:
+        point = self.point(x)
+        out = np.empty((self.agents, *shape))
+        for source, agents in self._sharing():
+            most = max(1, PARTS_AT_ONCE // (agents.size * prod(shape)))
+            total: FloatArray | None = None
+            for features, targets, _ in self._walk(source, min(self.block, CHUNK * most)):
+                start = np.arange(0, len(targets), CHUNK)
+                stop = np.minimum(start + CHUNK, len(targets))
+                begin, end = np.tile(start, agents.size), np.tile(stop, agents.size)
+                parts = np.empty((begin.size, *shape))
+                kernel(loss, features, targets, begin, end, np.repeat(agents, start.size), weights, point, parts)
+                # In order, and from the first chunk on: what memory's `add_chunks` does.
+                for part in parts.reshape(agents.size, start.size, *shape).swapaxes(0, 1):
+                    if total is None:
+                        total = part.copy()
+                    else:
+                        total += part
+            out[agents] = total
+        return out
+
+    def check(self) -> int:
+        """Reads every record once: an `InputError` for one that cannot be used, else how many are over the bound."""
+        return sum(clipped for source, _ in self._sharing() for *_, clipped in self._walk(source, self.block))
+
+    def _sharing(self) -> list[tuple[Blocks, IntArray]]:
+        """Each reader, with the agents (of runs side by side) that it reads for."""
+        found: dict[int, list[int]] = {}
+        for agent, source in enumerate(self.sources):
+            found.setdefault(id(source), []).append(agent)
+        return [(self.sources[agents[0]], np.array(agents)) for agents in found.values()]
+
+    def _walk(self, source: Blocks, rows: int) -> Iterator[tuple[NDArray[Any], NDArray[Any], int]]:
+        """The records as they are used, `rows` at a time, and how many of a block were over the bound."""
+        start = 0
+        for found, raw in source.walk(rows):
+            numbers = range(start, start + len(raw))
+            features, clipped = self.rules.apply(found, partial(_place, source.name, numbers), owned=True)
+            start += len(raw)
+            yield features, self.encode(raw), clipped
+
+
+def gather_blocks(
+    sources: Sequence[Blocks],
+    encode: Encode,
+    *,
+    norm_bound: float,
+    intercept: bool = False,
+    names: Sequence[str] | None = None,
+    precision: str = "float64",
+) -> StoredShards:
+    """What `gather` is for records in memory: every record is read once and checked, so that none can surprise a run.
+
+    `encode` turns a reader's targets into those of the loss.
+    """
+    rules = RowRules(norm_bound, intercept, precision)
+    if not sources:
+        raise InputError("no agent: name at least one reader of records.")
+    for source in sources:
+        if source.width != sources[0].width:
+            raise InputError(
+                f"{source.name} has {source.width} features and {sources[0].name} has {sources[0].width}: all agents' "
+                f"records must have the same."
+            )
+    called = tuple(names) if names is not None else tuple(source.name for source in sources)
+    if len(called) != len(sources):
+        raise InputError(f"{len(called)} names for {len(sources)} readers: name each.")
+    counts = np.array([source.count for source in sources], dtype=np.int64)
+    shards = StoredShards(
+        starts=np.zeros_like(counts),
+        stops=counts,
+        norm_bound=rules.row_bound,
+        names=called,
+        sources=tuple(sources),
+        rules=rules,
+        encode=encode,
+    )
+    return replace(shards, clipped=shards.check())
+
+
+def _place(name: str, numbers: Sequence[int] | IntArray, row: int, column: int) -> str:
+    return f"{name}: row {numbers[row] + 1}, column {column + 1}"
