@@ -157,7 +157,7 @@ def test_a_part_that_travels_holds_nobody_elses_records(sparse):
     table = csr_array(numbers) if sparse else numbers
     labels = np.where(numbers[:, 0] > 0.15, 1.0, -1.0)
     shards = gather(table, labels, owner, norm_bound=1.0, names=list("abcd"))
-    part = shards.take([1, 3, 1]).parcel()
+    part = shards.take([1, 3, 1]).compact()
     packed = pickle.dumps(part)
     for row, who in zip(numbers, owner, strict=True):
         for number in row:
