@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dpadmm._threads import one_thread_pool
-from dpadmm.admm.graphs import parse
+from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import Prepared, prepare
 from dpadmm.privacy.randomness import SeededRandomness
@@ -93,7 +93,7 @@ def many(nodes: int, records: int = 100, width: int = 20) -> Shards:
 def large(nodes: int, count: int, algorithm: str, shards: Shards) -> dict[str, float]:
     """A round beside the gradients of all nodes, measured in turns of one and the other."""
     topology = f"random-regular:{nodes}:4"
-    parse(topology)
+    parse_topology(topology)
     asked = {"epsilon": 8.0} if algorithm.startswith("private") else {}
     run = RunSpec(algorithm=algorithm, topology=topology, rounds=count, strength=1e-4, **asked)
     plan = run.plan(shards.counts, shards.width, 2)

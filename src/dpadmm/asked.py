@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpadmm.admm.algorithm import Algorithm
-from dpadmm.admm.noise import Density, Multiplier, PaperNoise, Request, TotalBudget
+from dpadmm.admm.noise import Density, Multiplier, NoiseRequest, PaperNoise, TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
 
@@ -25,7 +25,7 @@ def request(
     paper_noise: bool,
     noise_multiplier: float | None,
     evaluation_epsilon: float | None,
-) -> Request:
+) -> NoiseRequest:
     """The noise asked for; a private recipe must be given a budget, a density, a multiplier, or per-round noise."""
     asked = {"epsilon": epsilon, "epsilons": epsilons, "alpha": alpha, "noise multiplier": noise_multiplier}
     given = [name for name, value in asked.items() if value not in (None, ())]

@@ -18,13 +18,12 @@ import tomli_w
 from dpadmm._arrays import IntArray
 from dpadmm._fields import names, typed
 from dpadmm._registry import build
-from dpadmm.admm import graphs
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.graphs import Graph
-from dpadmm.admm.noise import Request
+from dpadmm.admm.noise import NoiseRequest
 from dpadmm.admm.rho import RHO_SCHEDULES, ConstantRho
 from dpadmm.admm.schedules import SCHEDULES
 from dpadmm.admm.setting import Setting
+from dpadmm.admm.topology.graph import Topology, count_nodes, parse_topology
 from dpadmm.asked import FIELDS, request
 from dpadmm.errors import InputError, unknown
 from dpadmm.papers import ALGORITHMS
@@ -33,7 +32,7 @@ from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.penalties import PENALTIES
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.sets.text import parse
+from dpadmm.problems.sets.text import parse as parse_set
 from dpadmm.quantiles import ordered, with_levels
 
 AUTO = "auto"  # the name of a rule that chooses a recipe (`engine/automatic`)
@@ -148,16 +147,16 @@ class RunSpec:
         statistic = self._named.base_loss in STATISTICS
         if (loss.name in STATISTICS) != statistic:
             raise InputError(f"algorithm {self.algorithm!r} does not go with loss {loss.name!r}.")
-        domain = parse(self.set)
+        domain = parse_set(self.set)
         if self.non_crossing:
             domain = ordered(loss, domain, self.clip, bool(self.intercept))
         return Problem(loss, build("penalty", PENALTIES, self.penalty), self.strength, domain, records)
 
-    def request(self) -> Request:
+    def request(self) -> NoiseRequest:
         """The noise asked for."""
         return request(self.recipe(), **{name: getattr(self, name) for name in FIELDS})
 
-    def graph(self, agents: int) -> Graph | None:
+    def graph(self, agents: int) -> Topology | None:
         """Who talks to whom, where there is no server; a network of another size is refused before it is built."""
         if self.topology is None:
             return None
@@ -166,12 +165,12 @@ class RunSpec:
                 f"topology {self.topology!r}: algorithm {self.algorithm!r} has a server that talks to all agents. "
                 f"Algorithms on graphs are {', '.join(n for n, a in ALGORITHMS.items() if a.consensus.decentralised)}."
             )
-        if graphs.count(self.topology) != agents:
+        if count_nodes(self.topology) != agents:
             raise InputError(
-                f"topology {self.topology!r} has {graphs.count(self.topology)} nodes, and there are {agents} agents: "
+                f"topology {self.topology!r} has {count_nodes(self.topology)} nodes, and there are {agents} agents: "
                 f"it must have one for each."
             )
-        return graphs.parse(self.topology)
+        return parse_topology(self.topology)
 
     def plan(self, counts: IntArray, width: int, classes: int, records_per_person: int = 1) -> Plan:
         """Every number of the run, from this spec and public facts: records per agent, columns (with the intercept),

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.admm.graphs import parse
 from dpadmm.admm.perturbations.base import Task
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.datasets import simulate
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
@@ -55,7 +55,9 @@ def terms() -> Callable[..., Setting]:
             norm_bound=1.0,
             relation=Relation.REPLACE,
             rounds=10,
-            graph=parse(f"{'complete' if counts.size < 50 else 'ring'}:{counts.size}") if counts.size > 1 else None,
+            graph=parse_topology(f"{'complete' if counts.size < 50 else 'ring'}:{counts.size}")
+            if counts.size > 1
+            else None,
         )
         return replace(setting, **changes)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.consensus import Accelerated, Descent, Server
-from dpadmm.admm.noise import Level, Multiplier, TotalBudget
+from dpadmm.admm.noise import Multiplier, NoiseLevel, TotalBudget
 from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
 from dpadmm.admm.schedules import Fixed, Horizon
 from dpadmm.errors import InputError
@@ -157,7 +157,7 @@ def test_it_reaches_the_optimum_that_descent_reaches_and_sooner(simulated, terms
 
 COUNTS = [10, 20, 40]
 SIGMA = np.array([0.3, 0.0, 2.0])
-LEVEL = Level(SIGMA, epsilon=0.2)
+LEVEL = NoiseLevel(SIGMA, epsilon=0.2)
 
 
 @pytest.mark.parametrize("k", [1, 7, 100])
@@ -182,7 +182,7 @@ def test_no_step_is_longer_than_the_longest(terms):
     np.testing.assert_array_equal(Horizon(0.5, 0.5 * uncapped).eta(setting, LEVEL, 1), np.full(3, 0.5 * uncapped))
     np.testing.assert_allclose(Horizon(0.5, 2.0 * uncapped).eta(setting, LEVEL, 1), np.full(3, uncapped), rtol=1e-14)
     for sigma in (0.0, 1e-300, 1e-12):
-        quiet = Level(np.full(3, sigma), epsilon=math.inf)
+        quiet = NoiseLevel(np.full(3, sigma), epsilon=math.inf)
         np.testing.assert_array_equal(Horizon(0.5, 7.0).eta(setting, quiet, 3), np.full(3, 7.0))
 
 
@@ -190,7 +190,7 @@ def test_rows_in_other_units_lead_to_the_same_scores(terms):
     """Rows R times as long have gradients and noise R times as large: coefficients go 1/R as far, by a step 1/R²."""
     rule = Horizon(0.5, 1e9)
     one = rule.eta(terms(SMOOTH, COUNTS), LEVEL, 1)
-    other = rule.eta(terms(SMOOTH, COUNTS, norm_bound=7.0), Level(7.0 * SIGMA, epsilon=0.2), 1)
+    other = rule.eta(terms(SMOOTH, COUNTS, norm_bound=7.0), NoiseLevel(7.0 * SIGMA, epsilon=0.2), 1)
     np.testing.assert_allclose(other, one / 49.0, rtol=1e-13)
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.admm.graphs import Graph, parse
 from dpadmm.admm.recycling_condition import BIPARTITE, Condition, condition
+from dpadmm.admm.topology.graph import Topology, parse_topology
 from dpadmm.errors import InputError
 
 
 def margins(
-    graph: Graph, theta: Any, gamma: float, smoothness: Any, after: Any, length: float, mu: float
+    graph: Topology, theta: Any, gamma: float, smoothness: Any, after: Any, length: float, mu: float
 ) -> tuple[float, float]:
     """Spec 6.4, symbol by symbol."""
     n = graph.nodes
@@ -34,7 +34,7 @@ def margins(
     return least[0], least[1]
 
 
-def agrees(found: Condition, graph: Graph, theta: Any, gamma: float, smoothness: Any, after: Any = None) -> bool:
+def agrees(found: Condition, graph: Topology, theta: Any, gamma: float, smoothness: Any, after: Any = None) -> bool:
     assert found.L is not None
     assert found.mu is not None
     assert found.L > 0
@@ -52,7 +52,7 @@ ODD = ["complete:5", "ring:5", "erdos-renyi:12:0.4", "random-regular:20:3"]
 @pytest.mark.parametrize("text", ODD)
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 10.0, 1e4, 1e8])
 def test_margins_are_those_of_the_formulas(text: str, gamma: float) -> None:
-    graph = parse(text)
+    graph = parse_topology(text)
     found = condition(graph, 1.3, gamma, 0.25)
     assert agrees(found, graph, 1.3, gamma, 0.25) is found.holds
     assert found.bipartite is False
@@ -60,7 +60,7 @@ def test_margins_are_those_of_the_formulas(text: str, gamma: float) -> None:
 
 @pytest.mark.parametrize("text", ODD)
 def test_unequal_numbers(text: str) -> None:
-    graph = parse(text)
+    graph = parse_topology(text)
     draw = np.random.default_rng(0)
     theta = draw.uniform(0.8, 1.2, graph.nodes)
     after = theta * draw.uniform(1.0, 1.1, graph.nodes)
@@ -72,7 +72,7 @@ def test_unequal_numbers(text: str) -> None:
 
 
 def test_very_unequal_penalties() -> None:
-    graph = parse("complete:5")
+    graph = parse_topology("complete:5")
     theta = np.array([1.0, 1.0, 1.0, 1.0, 1e-7])
     found = condition(graph, theta, 1e4, 1e-12)
     assert not found.holds
@@ -81,7 +81,7 @@ def test_very_unequal_penalties() -> None:
 
 @pytest.mark.parametrize("text", ODD)
 def test_where_there_are_odd_cycles_a_large_gamma_does(text: str) -> None:
-    found = condition(parse(text), 1.0, 100.0, 0.1)
+    found = condition(parse_topology(text), 1.0, 100.0, 0.1)
     assert found.holds
     assert f"L = {found.L:.4g} and mu = {found.mu:.4g}" in found.reason
     assert "hold" in found.reason
@@ -90,7 +90,7 @@ def test_where_there_are_odd_cycles_a_large_gamma_does(text: str) -> None:
 @pytest.mark.parametrize("text", ["ring:4", "path:5", "star:6", "grid:3:3", "path:2"])
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1e8])
 def test_on_bipartite_graphs_it_never_holds(text: str, gamma: float) -> None:
-    graph = parse(text)
+    graph = parse_topology(text)
     found = condition(graph, 1.0, gamma, 0.01)
     assert found == Condition(False, True, None, None, None, None, BIPARTITE)
     assert "cannot hold for any gamma" in found.reason
@@ -102,7 +102,7 @@ def test_on_bipartite_graphs_it_never_holds(text: str, gamma: float) -> None:
 
 def test_on_bipartite_graphs_unequal_penalties_do_not_help() -> None:
     """At y = (colour)/theta⁺ everything but the last term vanishes."""
-    graph = parse("grid:2:3")
+    graph = parse_topology("grid:2:3")
     draw = np.random.default_rng(1)
     theta = draw.uniform(0.1, 3.0, 6)
     after = theta * draw.uniform(1.0, 3.0, 6)
@@ -118,7 +118,7 @@ def test_on_bipartite_graphs_unequal_penalties_do_not_help() -> None:
 @pytest.mark.parametrize("factor", [0.98, 1.02])
 def test_it_finds_what_a_fine_grid_finds(text: str, gamma: float, factor: float) -> None:
     """The largest smoothness at which some point of a grid of L and mu is good, and the verdict on both sides of it."""
-    graph = parse(text)
+    graph = parse_topology(text)
     low, high = 0.001, 10.0
     for _ in range(14):
         middle = math.sqrt(low * high)
@@ -130,7 +130,7 @@ def test_it_finds_what_a_fine_grid_finds(text: str, gamma: float, factor: float)
         assert "(i)" in found.reason or "(ii)" in found.reason
 
 
-def _grid_holds(graph: Graph, gamma: float, smoothness: float) -> bool:
+def _grid_holds(graph: Topology, gamma: float, smoothness: float) -> bool:
     """On regular graphs, with equal numbers, all matrices have the adjacency's eigenvectors."""
     degree = float(graph.degrees[0])
     signless = degree + np.linalg.eigvalsh(graph.adjacency.toarray())
@@ -147,7 +147,7 @@ def _grid_holds(graph: Graph, gamma: float, smoothness: float) -> bool:
 
 def test_rounding_is_no_proof() -> None:
     """Just where the margins vanish, the computed ones are above zero and yet say nothing."""
-    graph = parse("ring:5")
+    graph = parse_topology("ring:5")
     low, high, margin = 0.1, 1.0, 1.0
     while not 0 < margin < 1e-14:
         middle = (low + high) / 2
@@ -161,7 +161,7 @@ def test_rounding_is_no_proof() -> None:
 def test_the_first_condition_may_fail_alone() -> None:
     """Around a hub, I + W⁺ Q D̃⁻¹ is not positive definite by itself; gamma evens the pivots out."""
     pairs = [[0, leaf] for leaf in range(1, 60)]
-    graph = Graph(60, np.array([*pairs, [1, 2]]))
+    graph = Topology(60, np.array([*pairs, [1, 2]]))
     found = condition(graph, 1.0, 0.0, 1e-6)
     assert found.margin_first < 0 < found.margin_second
     assert not found.holds
@@ -171,7 +171,7 @@ def test_the_first_condition_may_fail_alone() -> None:
 
 
 def test_the_reason_names_the_condition_that_fails() -> None:
-    found = condition(parse("complete:5"), 1.0, 0.5, 1e4)
+    found = condition(parse_topology("complete:5"), 1.0, 0.5, 1e4)
     assert not found.holds
     assert "larger gamma" in found.reason
     assert found.margin_first < 0 or found.margin_second < 0
@@ -203,10 +203,10 @@ WRONG = [
 @pytest.mark.parametrize("text", ["complete:5", "path:5"])
 def test_numbers_that_the_theorem_does_not_know_are_refused(given: dict[str, Any], said: str, text: str) -> None:
     with pytest.raises(InputError, match=said):
-        condition(parse(text), **{"theta": 1.0, "gamma": 0.5, "smoothness": 0.25, **given})
+        condition(parse_topology(text), **{"theta": 1.0, "gamma": 0.5, "smoothness": 0.25, **given})
 
 
 def test_large_graphs_are_refused() -> None:
     with pytest.raises(InputError, match="501 nodes, and 500 are the most"):
-        condition(parse("ring:501"), 1.0, 0.5, 0.25)
-    assert condition(parse("ring:500"), 1.0, 0.5, 0.25).bipartite
+        condition(parse_topology("ring:501"), 1.0, 0.5, 0.25)
+    assert condition(parse_topology("ring:500"), 1.0, 0.5, 0.25).bipartite

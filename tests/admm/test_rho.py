@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm._registry import build
-from dpadmm.admm.noise import Level, Multiplier, PaperNoise, TotalBudget
+from dpadmm.admm.noise import Multiplier, NoiseLevel, PaperNoise, TotalBudget
 from dpadmm.admm.rho import RHO_SCHEDULES, BalancedRho, ConstantRho, GeometricRho, GrowingRho
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
@@ -43,7 +43,7 @@ def planned(rule, setting, request=REQUESTS["each its own budget"], name="obj-g"
 
 
 def value(rule, setting, epsilon=1.0, slope=1.0, round=1):
-    return rule.value(setting, Level(np.zeros(3), epsilon=epsilon, slope=slope), round)
+    return rule.value(setting, NoiseLevel(np.zeros(3), epsilon=epsilon, slope=slope), round)
 
 
 # -- what every rule must keep -----------------------------------------------------------------------------------------

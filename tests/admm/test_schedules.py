@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.admm.noise import Level, Multiplier, PaperNoise, TotalBudget
+from dpadmm.admm.noise import Multiplier, NoiseLevel, PaperNoise, TotalBudget
 from dpadmm.admm.schedules import (
     SCHEDULES,
     Constant,
@@ -34,8 +34,8 @@ from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Ball, Box, Each, Range, Whole
 
 SIGMA = np.array([0.3, 0.0, 2.0])
-LEVEL = Level(SIGMA, epsilon=0.2)
-SILENT = Level(np.zeros(3), epsilon=math.inf)
+LEVEL = NoiseLevel(SIGMA, epsilon=0.2)
+SILENT = NoiseLevel(np.zeros(3), epsilon=math.inf)
 COUNTS = [10, 20, 40]
 KINK = Problem(penalty=L1(), strength=0.02)
 SMOOTH = Problem(penalty=L2(), strength=0.02)
@@ -153,7 +153,7 @@ def test_every_schedule_gives_a_positive_step_to_each_agent(name, terms):
 BOUNDED = replace(SMOOTH, domain=Box(0.3))
 KINKED = replace(KINK, domain=Box(0.3))
 DIAMETER = 2 * 0.3 * math.sqrt(5)
-ONE_STEP = Level(SIGMA, epsilon=0.2, diameter=DIAMETER)
+ONE_STEP = NoiseLevel(SIGMA, epsilon=0.2, diameter=DIAMETER)
 FOUR_STEPS = replace(ONE_STEP, steps=4)
 
 

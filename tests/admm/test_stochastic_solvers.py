@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from dpadmm.admm.consensus import PenalisedStar, Server
-from dpadmm.admm.noise import Level, Multiplier
+from dpadmm.admm.noise import Multiplier, NoiseLevel
 from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.schedules import Averaged, Fixed, Stable
@@ -293,7 +293,7 @@ def test_averaged_steps_balance_distance_against_noise(terms):
     """1/eta = L + rho + sqrt(K S (D sigma² + spread²)) / c_w."""
     setting = terms(Problem(), [5, 9], rho=0.3, rounds=7, radius=2.0)
     sigma, spread = np.array([0.1, 0.4]), np.array([0.2, 0.5])
-    level = Level(sigma, 1.0, steps=4, spread=spread)
+    level = NoiseLevel(sigma, 1.0, steps=4, spread=spread)
     expected = 0.25 + 0.3 + np.sqrt(28 * (3 * sigma**2 + spread**2)) / 2.0
     np.testing.assert_allclose(Averaged().eta(setting, level, 1), 1 / expected, rtol=1e-14)
     np.testing.assert_allclose(Averaged().eta(setting, level, 7), 1 / expected, rtol=1e-14)

@@ -35,9 +35,9 @@ def flat(text: str) -> str:
 
 @pytest.mark.parametrize("text", ["ring:7", "star:6", "grid:3:4", "erdos-renyi:20:0.3:7"])
 def test_a_network_is_measured(dpadmm: Any, text: str) -> None:
-    from dpadmm.admm.graphs import parse
+    from dpadmm.admm.topology.graph import parse_topology
 
-    graph = parse(text)
+    graph = parse_topology(text)
     network = graph.to_networkx()
     found = shown(dpadmm, "show", text)
     assert set(found) == SUMMARY
@@ -55,17 +55,17 @@ def test_a_network_is_measured(dpadmm: Any, text: str) -> None:
 
 
 def test_the_theorems_verdict_is_for_the_numbers_given(dpadmm: Any) -> None:
-    from dpadmm.admm.graphs import parse
+    from dpadmm.admm.topology.graph import parse_topology
 
     found = shown(dpadmm, "show", "ring:5", "--theta", 2, "--gamma", 3, "--smoothness", 0.1)["theorem"]
-    expected = condition(parse("ring:5"), 2.0, 3.0, 0.1)
+    expected = condition(parse_topology("ring:5"), 2.0, 3.0, 0.1)
     assert (found["theta"], found["gamma"], found["smoothness"]) == (2.0, 3.0, 0.1)
     assert found["holds"] is True
     assert (found["L"], found["mu"], found["reason"]) == (expected.L, expected.mu, expected.reason)
     assert shown(dpadmm, "show", "ring:5", "--smoothness", 9)["theorem"]["holds"] is False
     defaults = shown(dpadmm, "show", "ring:5")["theorem"]
     assert (defaults["theta"], defaults["gamma"], defaults["smoothness"]) == (1.0, 0.5, 0.25)
-    assert defaults["margin_second"] == condition(parse("ring:5"), 1.0, 0.5, 0.25).margin_second
+    assert defaults["margin_second"] == condition(parse_topology("ring:5"), 1.0, 0.5, 0.25).margin_second
 
 
 def test_a_person_is_told(dpadmm: Any, tmp_path: Path) -> None:
@@ -317,13 +317,13 @@ def test_a_missing_extra_is_named(dpadmm: Any, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_topologies_are_listed(dpadmm: Any) -> None:
-    from dpadmm.admm.graphs import TOPOLOGIES, count
+    from dpadmm.admm.topology.graph import TOPOLOGIES, count_nodes
 
     rows = json.loads(dpadmm("topologies", "--json").stdout)["topologies"]
     assert [row["name"] for row in rows] == list(TOPOLOGIES)
     for row in rows:
         assert set(row) == {"name", "about", "written", "example"}
-        assert count(row["example"]) >= 2
+        assert count_nodes(row["example"]) >= 2
     written = {row["name"]: row["written"] for row in rows}
     assert written["erdos-renyi"] == "erdos-renyi:nodes:probability[:seed]"
     assert written["grid"] == "grid:rows:columns"

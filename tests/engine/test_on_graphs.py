@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.admm.graphs import parse
+from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.engine import experiment as module
 from dpadmm.engine.experiment import train
 from dpadmm.engine.history import History
@@ -47,7 +47,7 @@ def cohort_of(prepared, runs=(0,)):
 @pytest.mark.parametrize("algorithm", [*RECYCLED, "dvp-graph", "m-admm"])
 def test_nodes_hear_their_neighbours_and_the_run_is_their_mean(algorithm, experiment):
     prepared = prepare(experiment(algorithm, rounds=5))
-    cohort, graph = cohort_of(prepared, (0, 3)), parse("erdos-renyi:5:0.5")
+    cohort, graph = cohort_of(prepared, (0, 3)), parse_topology("erdos-renyi:5:0.5")
     np.testing.assert_array_equal(start(cohort).server.common, np.zeros((10, 4)))
     means = []
     for state in rounds(cohort, start(cohort)):
@@ -68,7 +68,7 @@ def test_a_recycled_round_is_made_of_what_neighbours_released(algorithm, experim
     """Spec 6.4's closed form, node by node, with noise as without: no other node and no record enters."""
     rho, damping = 0.01, 0.002
     prepared = prepare(experiment(algorithm, rounds=6, rho=rho, damping=damping))
-    cohort, graph = cohort_of(prepared), parse("erdos-renyi:5:0.5")
+    cohort, graph = cohort_of(prepared), parse_topology("erdos-renyi:5:0.5")
     released = [np.zeros((5, 4)), *(state.agents.released for state in rounds(cohort, start(cohort)))]
     for round in (2, 4, 6):
         before, last = released[round - 2 : round]
@@ -434,7 +434,7 @@ def test_the_papers_bound_stands_beside_the_truth(algorithm, experiment):
         if algorithm == "dvp-graph" or round % 2:
             cycle = round if algorithm == "dvp-graph" else (round + 1) // 2
             theta = rho * (1.04**cycle if algorithm == "private-mr-admm" else 1.0)
-            curvature = 0.02 + 2.0 * theta * parse("erdos-renyi:5:0.5").degrees
+            curvature = 0.02 + 2.0 * theta * parse_topology("erdos-renyi:5:0.5").degrees
             total = total + 2.0 / setting.counts * (alpha + 1.4 * 0.25 / curvature)
         course.append(total.max())
     printed, spent = result.history["printed_epsilon"], result.history["epsilon"]

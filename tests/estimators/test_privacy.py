@@ -101,7 +101,7 @@ def test_a_seeded_fit_says_that_it_protects_nobody(quick, rows, labels):
     np.testing.assert_array_equal(model.coef_, again.coef_)
     assert not model.privacy_.secure
     assert not model.privacy_.private
-    assert "SeededRandomness noise protects nobody" in str(model.privacy_)
+    assert "Seeded noise protects nobody" in str(model.privacy_)
 
 
 def test_a_random_state_is_used_as_scikit_learn_does(quick, rows, labels):

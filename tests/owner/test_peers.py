@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.admm.graphs import parse
+from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.agent import Agent
 from dpadmm.agreement import Agreement
 from dpadmm.engine.loop import Cohort, rounds, start
@@ -44,7 +44,7 @@ def agreed(owners: str = RING, algorithm: str = "private-r-admm", **changes: Any
 
 def quickly(topology: str, algorithm: str = "private-r-admm", **changes: Any) -> Agreement:
     """Terms for as many owners as there are nodes, with noise by its density: nothing is to be calibrated."""
-    owners = parse(topology).nodes
+    owners = parse_topology(topology).nodes
     run = agreed(algorithm=algorithm, epsilons=(), alpha=(2.0,), rho=0.05, topology=topology, **changes).run
     return Agreement(run, COUNTS[RANDOM][:owners], WIDTH, 2)
 
@@ -217,7 +217,7 @@ def test_another_noise_is_another_run(party: Any, parties: ModuleType) -> None:
 @pytest.mark.parametrize("topology", [RING, RANDOM, "path:4"])
 def test_a_node_hears_the_mean_of_its_neighbours_last_releases_and_nothing_else(party: Any, topology: str) -> None:
     terms = quickly(topology)
-    owners, graph = party(terms), parse(topology)
+    owners, graph = party(terms), parse_topology(topology)
     nodes = [Watched(agent) for agent in owners.agents()]
     for _ in owners.peers(nodes).rounds():
         pass
@@ -254,7 +254,7 @@ def test_what_an_owner_knows_travels_one_edge_a_round(party: Any, algorithm: str
         agents[changed] = owners.agent(changed, variant=variant)
         found.append(np.array(list(owners.peers(agents).rounds())))
     differs = (found[0] != found[1]).any(axis=2)  # (rounds, nodes)
-    far = np.array([_distance(parse(topology), changed, node) for node in range(5)])
+    far = np.array([_distance(parse_topology(topology), changed, node) for node in range(5)])
     np.testing.assert_array_equal(differs, far[None, :] < np.arange(1, ROUNDS + 1)[:, None])
 
 

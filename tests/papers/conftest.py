@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.graphs import parse
 from dpadmm.admm.setting import Setting
+from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.datasets import simulate
 from dpadmm.engine.loop import Cohort, State, rounds, start
 from dpadmm.privacy.randomness import SeededRandomness
@@ -62,7 +62,7 @@ def terms(relations: Callable[[Algorithm], tuple[Relation, ...]]) -> Callable[..
             norm_bound=1.0,
             relation=Relation.REPLACE if recipe is None else relations(recipe)[0],
             rounds=5,
-            graph=parse(f"complete:{shards.agents}") if shards.agents > 1 else None,
+            graph=parse_topology(f"complete:{shards.agents}") if shards.agents > 1 else None,
         )
         return replace(setting, **changes)
 

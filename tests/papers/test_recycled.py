@@ -9,12 +9,12 @@ import pytest
 from scipy.optimize import minimize
 
 from dpadmm.admm.consensus import Neighbours
-from dpadmm.admm.graphs import parse
 from dpadmm.admm.noise import Density, Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.perturbations import Free
 from dpadmm.admm.rho import BalancedRho, ConstantRho, GeometricRho, GrowingRho
 from dpadmm.admm.rounds import AgentState, absorb, answer, begin, combine, opening
 from dpadmm.admm.solvers import Exact, Recycled
+from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.agreement import Agreement
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.errors import InputError
@@ -66,7 +66,7 @@ def setting(shards, terms):
     """setting(graph, **changes): five nodes, one for each shard."""
 
     def make(graph="ring:5", **changes):
-        return terms(PROBLEM, shards, graph=parse(graph), **({"rho": 0.06} | changes))
+        return terms(PROBLEM, shards, graph=parse_topology(graph), **({"rho": 0.06} | changes))
 
     return make
 
@@ -258,7 +258,7 @@ def test_the_methods_are_those_of_the_text(name, graph, shards, setting):
     released, _, _ = walk(recipe.plan(setting(graph, rounds=rounds), Multiplier(0.0)), shards, somewhere())
     expected = by_hand(
         shards,
-        parse(graph),
+        parse_topology(graph),
         rounds if gamma is None else rounds // 2,
         lambda i, k: theta(rule, 0.06, i, k),
         lambda i, k: 0.06 if dual else theta(rule, 0.06, i, k),
@@ -695,7 +695,7 @@ def paper(alpha, terms, shards, **changes):
     """B = 8000, C = 1750, rho_reg = 0.22, N = 5, theta = 1.04^k: all but B over 1750, for records that weigh 1/B."""
     problem = Problem(penalty=L2(), strength=0.22 / 5 / 1750)
     setting = terms(
-        problem, shards, counts=np.full(5, 8000), graph=parse("complete:5"), rounds=50, rho=1 / 1750, **changes
+        problem, shards, counts=np.full(5, 8000), graph=parse_topology("complete:5"), rounds=50, rho=1 / 1750, **changes
     )
     return ALGORITHMS["private-mr-admm"].plan(setting, Density((1750.0 * alpha,)))
 
@@ -722,14 +722,14 @@ def test_the_papers_bound_and_ours_for_its_experiment(shards, terms):
 
 def test_the_printed_bound_is_of_the_worst_node_and_of_its_own_subject(shards, terms, setting):
     plan = ALGORITHMS["private-mr-admm"].plan(setting("star:5", rounds=3), Density((1.0, 2.0, 0.5, 0.1, 3.0)))
-    graph, alphas = parse("star:5"), (1.0, 2.0, 0.5, 0.1, 3.0)
+    graph, alphas = parse_topology("star:5"), (1.0, 2.0, 0.5, 0.1, 3.0)
     rule = GeometricRho()
     said = [[2 * alphas[i] / SIZES[i] + 2.8 * hand_ratio(rule, graph, i, cycle) for i in range(5)] for cycle in (1, 2)]
     expected = [max(said[0]), max(said[0]), max(a + b for a, b in zip(*said, strict=True))]
     np.testing.assert_allclose(plan.printed(), expected, rtol=1e-8)
     # With extra curvature the paper's lambda has it as well.
     stiff = ALGORITHMS["private-r-admm"].tuned(extra_curvature=0.3).plan(setting("ring:5", rounds=1), Density((1.0,)))
-    worst = max(2 / SIZES[i] + 2.8 * hand_ratio(ConstantRho(), parse("ring:5"), i, 1, 0.3) for i in range(5))
+    worst = max(2 / SIZES[i] + 2.8 * hand_ratio(ConstantRho(), parse_topology("ring:5"), i, 1, 0.3) for i in range(5))
     assert stiff.printed()[-1] == pytest.approx(worst, rel=1e-8)
     assert paper(1.0, terms, shards, relation=Relation.ZERO_OUT).printed() is None
     gaussian = ALGORITHMS["private-r-admm"].tuned(mechanism="gaussian")
@@ -740,7 +740,7 @@ def test_the_printed_bound_is_of_the_worst_node_and_of_its_own_subject(shards, t
     assert ALGORITHMS["private-r-admm"].plan(setting(rounds=2), Multiplier(0.0)).printed() is None
     penalty = ALGORITHMS["m-admm-penalty"].plan(setting("ring:5", rounds=2), Density((0.3,)))
     worst = [
-        2 * 0.3 / SIZES[i] / (4 * theta(rule, 0.06, i, k)) + 2.8 * hand_ratio(rule, parse("ring:5"), i, k)
+        2 * 0.3 / SIZES[i] / (4 * theta(rule, 0.06, i, k)) + 2.8 * hand_ratio(rule, parse_topology("ring:5"), i, k)
         for i in (0,)
         for k in (1, 2)
     ]
@@ -829,7 +829,7 @@ def test_published_noise_is_zhang_and_zhus_rule_and_the_penaltys_is_none(setting
         plan = ALGORITHMS[name].plan(setting(rounds=4), asked)
         for k in (1, 3):
             for i, loud in enumerate(plan.noise_in(k).mechanism.noise_multiplier):
-                kappa = hand_ratio(plan.algorithm.rho, parse("ring:5"), i, 1)
+                kappa = hand_ratio(plan.algorithm.rho, parse_topology("ring:5"), i, 1)
                 assert 1 / loud == pytest.approx(1 - 2 * math.log1p(kappa), rel=1e-9)
 
 

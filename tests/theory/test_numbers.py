@@ -8,11 +8,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dpadmm.admm.graphs import parse
 from dpadmm.admm.noise import Density, Multiplier
 from dpadmm.admm.perturbations import Gradient, SampledGradient
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers import GradientSteps, Sgd, Svrg
+from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import Relation, best, classic_multiplier, gaussian
 from dpadmm.privacy.claims import comparisons
@@ -88,7 +88,7 @@ def test_calibrated_noise_of_ps_admm_is_what_the_table_says(number, column, tabl
 def test_mr_admm_s_bounds_for_its_experiment(table, agrees):
     problem = Problem(penalty=L2(), strength=0.22 / 5 / 1750)
     setting = Setting(
-        problem, np.full(5, 8000), 3, 1.0, Relation.REPLACE, rounds=50, rho=1 / 1750, graph=parse("complete:5")
+        problem, np.full(5, 8000), 3, 1.0, Relation.REPLACE, rounds=50, rho=1 / 1750, graph=parse_topology("complete:5")
     )
     for row in table("graphs.md", "6.5 Private R-ADMM and MR-ADMM"):
         alpha = float(row["α"])

@@ -17,9 +17,9 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.consensus import Consensus
-from dpadmm.admm.noise import Density, Level, Noise, Request, TotalBudget, step_epsilon
+from dpadmm.admm.noise import Density, Noise, NoiseLevel, NoiseRequest, TotalBudget, step_epsilon
 from dpadmm.admm.perturbations.base import Perturbation
-from dpadmm.admm.rho import ConstantRho, Penalty, RhoSchedule
+from dpadmm.admm.rho import ConstantRho, Rho, RhoSchedule
 from dpadmm.admm.schedules import Fixed, Schedule
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Solver
@@ -123,12 +123,12 @@ class Algorithm:
         )
         return replace(self, consensus=_with(self.consensus, changes), phases=phases, **own)
 
-    def plan(self, setting: Setting, request: Request) -> Plan:
+    def plan(self, setting: Setting, request: NoiseRequest) -> Plan:
         """Fixes every number of the run."""
         self.check(setting)
         local, first = self.local(setting), self.phases[0]
         noise = tuple(self._noise(local, index, request) for index in range(len(self.phases)))
-        level = Level(
+        level = NoiseLevel(
             sigma=first.perturbation.gradient_noise(local, noise[0]),
             epsilon=step_epsilon(noise[0].mechanism, request.delta),
             slope=float(local.gradient_bound.max(initial=0.0)),
@@ -142,7 +142,7 @@ class Algorithm:
             plan.check_budget(request.of_each(setting.agents))
         return plan
 
-    def _noise(self, setting: Setting, index: int, request: Request) -> Noise:
+    def _noise(self, setting: Setting, index: int, request: NoiseRequest) -> Noise:
         """What a phase draws, each time it comes."""
         solver, perturbation = self.phases[index].solver, self.phases[index].perturbation
         if isinstance(request, Density) and solver.reads_records and not perturbation.takes_alpha:
@@ -151,7 +151,7 @@ class Algorithm:
         setting = replace(setting, rounds=times)
         if perturbation.any_rho:
             return perturbation.calibrate(setting, solver, request)
-        silent = Level(np.zeros(setting.agents), np.inf)
+        silent = NoiseLevel(np.zeros(setting.agents), np.inf)
         last = 1 if isinstance(self.rho, ConstantRho) else times
         if last * setting.agents > COURSE:  # terms come from strangers, and a billion rounds would fill the memory
             raise InputError(
@@ -181,7 +181,7 @@ class Plan:
     algorithm: Algorithm
     setting: Setting
     noise: tuple[Noise, ...]
-    level: Level  # of the noise that steps and penalties are tuned to
+    level: NoiseLevel  # of the noise that steps and penalties are tuned to
     evaluation: Mechanism | None = None  # what covers one estimate of the error on each agent's own records
     before: tuple[DpEvent, ...] = ()  # what each agent released of these records to get here, such as second moments
 
@@ -194,11 +194,11 @@ class Plan:
         """The step of each agent in a round; (n,)."""
         return self.algorithm.schedule.eta(self.local, self.level, round)
 
-    def rho(self, round: int) -> Penalty:
+    def rho(self, round: int) -> Rho:
         """ADMM's penalty in a round: one for all agents, or on a graph one for each."""
         return self.algorithm.rho.value(self.setting, self.level, self.algorithm.cycle(round))
 
-    def dual_rho(self, round: int) -> Penalty:
+    def dual_rho(self, round: int) -> Rho:
         """The penalty that the dual step of a round takes."""
         rule = self.algorithm.dual_rho or self.algorithm.rho
         return rule.value(self.setting, self.level, self.algorithm.cycle(round))

@@ -72,11 +72,11 @@ class Multiplier:
             raise InputError(f"noise multiplier {self.value!r}: must be zero or a positive number.")
 
 
-Request = TotalBudget | PaperNoise | Density | Multiplier
+NoiseRequest = TotalBudget | PaperNoise | Density | Multiplier
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class NoiseLevel:
     """How loud the noise is, for the rules that set steps and penalties. A twin keeps it and adds none."""
 
     sigma: FloatArray  # (n,) standard deviation of a coordinate, as the gradient sees it
@@ -91,7 +91,7 @@ class Level:
         if self.together < 0.0:
             object.__setattr__(self, "together", math.sqrt(float((self.sigma**2).sum())) / max(1, self.sigma.size))
 
-    def take(self, agents: Any) -> Level:
+    def take(self, agents: Any) -> NoiseLevel:
         """The rows of these agents; the rest is the same for all, because all must use the same penalties."""
         return replace(self, sigma=self.sigma[agents], spread=None if self.spread is None else self.spread[agents])
 

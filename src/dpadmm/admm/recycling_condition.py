@@ -23,7 +23,7 @@ from scipy.linalg import eigh
 
 from dpadmm._arrays import FloatArray
 from dpadmm._threads import one_thread_pool
-from dpadmm.admm.graphs import Graph
+from dpadmm.admm.topology.graph import Topology
 from dpadmm.errors import InputError
 
 MOST_NODES = 500  # eigenvalues of dense matrices, some hundred times
@@ -53,7 +53,7 @@ class Condition:
 
 
 def condition(
-    graph: Graph, theta: ArrayLike, gamma: float, smoothness: ArrayLike, next_theta: ArrayLike | None = None
+    graph: Topology, theta: ArrayLike, gamma: float, smoothness: ArrayLike, next_theta: ArrayLike | None = None
 ) -> Condition:
     """Whether the theorem's condition holds from penalties theta (one per node, or one for all) to the next ones, for
     gradients with Lipschitz constants `smoothness`. It suffices for convergence and is not necessary."""
@@ -91,7 +91,7 @@ def _positive(what: str, given: ArrayLike, nodes: int) -> FloatArray:
 class _Matrices:
     """The symmetric parts of the theorem's matrices, and the two margins as functions of a and b."""
 
-    graph: Graph
+    graph: Topology
     now: FloatArray
     then: FloatArray
     gamma: float

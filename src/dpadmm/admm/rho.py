@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Level
+from dpadmm.admm.noise import NoiseLevel
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
 
-Penalty = float | FloatArray
+Rho = float | FloatArray
 """One number for all agents, or one for each (n,)."""
 
 
@@ -37,7 +37,7 @@ class RhoSchedule(ABC):
         """Raises an `InputError` where the rule does not fit the agents; `shared` says that all must use the same."""
 
     @abstractmethod
-    def value(self, setting: Setting, level: Level, round: int) -> Penalty:
+    def value(self, setting: Setting, level: NoiseLevel, round: int) -> Rho:
         """The penalty of a round, or of a cycle."""
 
 
@@ -58,7 +58,7 @@ class ConstantRho(RhoSchedule):
         if self.fixed is not None and not 0.0 < self.fixed < np.inf:
             raise InputError(f"rho {self.fixed!r}: must be a positive number.")
 
-    def value(self, setting: Setting, level: Level, round: int) -> Penalty:
+    def value(self, setting: Setting, level: NoiseLevel, round: int) -> Rho:
         return setting.rho if self.fixed is None else self.fixed
 
 
@@ -105,7 +105,7 @@ class GeometricRho(RhoSchedule):
                     f"give one, or one for each."
                 )
 
-    def value(self, setting: Setting, level: Level, round: int) -> Penalty:
+    def value(self, setting: Setting, level: NoiseLevel, round: int) -> Rho:
         growth, scale = (self._of_each(values, setting) for values in (self.growth, self.scale))
         # Beyond the bound the power may overflow, and need not be computed.
         exponent = np.minimum(float(round), np.log(self.bound / scale) / np.log(np.maximum(growth, 1.0 + 1e-12)) + 1.0)
@@ -113,7 +113,7 @@ class GeometricRho(RhoSchedule):
         return value if np.ndim(value) else float(value)
 
     @staticmethod
-    def _of_each(values: float | tuple[float, ...], setting: Setting) -> Penalty:
+    def _of_each(values: float | tuple[float, ...], setting: Setting) -> Rho:
         return np.asarray(values, dtype=np.float64)[setting.members] if isinstance(values, tuple) else values
 
 
@@ -140,7 +140,7 @@ class GrowingRho(RhoSchedule):
                 f"at least 1) and the noise part {self.noise_part!r} not negative, as in 'growing:2:5:10000'."
             )
 
-    def value(self, setting: Setting, level: Level, round: int) -> Penalty:
+    def value(self, setting: Setting, level: NoiseLevel, round: int) -> Rho:
         grown = 1.2 ** min(np.floor(round / self.period), 500.0)
         return float(min(1e9, self.base * grown + self.noise_part / level.epsilon))
 
@@ -164,7 +164,7 @@ class BalancedRho(RhoSchedule):
         if not 0 < self.scale < np.inf:
             raise InputError(f"rho schedule 'balanced': scale {self.scale!r} must be a positive number.")
 
-    def value(self, setting: Setting, level: Level, round: int) -> Penalty:
+    def value(self, setting: Setting, level: NoiseLevel, round: int) -> Rho:
         diameter = level.diameter if np.isfinite(level.diameter) else 2.0 * setting.radius
         longest = self.scale * 2.0 * level.slope
         return min(1e9, longest / diameter) if diameter > 0.0 else 1e9

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
-from dpadmm.admm.graphs import Graph
+from dpadmm.admm.topology.graph import Topology
 from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.penalties import NoPenalty
@@ -35,7 +35,7 @@ class Setting:
     unit_size: int = 1  # records that are protected together: those of one person, at most
     width: int | None = None  # columns of a record; None: as many as coefficients
     precision: str = "float64"  # of the records and of sums over them
-    graph: Graph | None = None  # who talks to whom, where there is no server
+    graph: Topology | None = None  # who talks to whom, where there is no server
     members: IntArray = None  # type: ignore[assignment]  # positions among all agents; None: these are all of them
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import PaperNoise, Request, TotalBudget
+from dpadmm.admm.noise import NoiseRequest, PaperNoise, TotalBudget
 from dpadmm.audit.attacks import distinguish
 from dpadmm.audit.bounds import BOUNDS, EXACT, GAUSSIAN, METHODS, ONE_RUN
 from dpadmm.audit.measured import Measured
@@ -83,7 +83,7 @@ def audit(
     delta: float = 0.0,
     *,
     stage: Stage | None = None,
-    request: Request | None = None,
+    request: NoiseRequest | None = None,
     paper_noise: bool = False,
     claimed: float | None = None,
     method: str | None = None,

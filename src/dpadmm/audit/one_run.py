@@ -17,7 +17,7 @@ import numpy as np
 
 from dpadmm._arrays import BoolArray, FloatArray, IntArray
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import Request
+from dpadmm.admm.noise import NoiseRequest
 from dpadmm.audit.bounds import guessed
 from dpadmm.audit.likelihood import noise_scale, silent
 from dpadmm.audit.measured import Measured
@@ -55,7 +55,7 @@ class Crowd:
         return sheet(self.plan.setting.problem.loss, [[record] for record in self.pairs[side]], self.norm_bound)
 
 
-def crowd(recipe: Algorithm, request: Request, stage: Stage, canaries: int) -> Crowd:
+def crowd(recipe: Algorithm, request: NoiseRequest, stage: Stage, canaries: int) -> Crowd:
     """The run to be attacked, with the noise asked for."""
     if not FEWEST <= canaries <= MOST:
         raise InputError(f"{canaries} canaries: between {FEWEST} and {MOST:,} fit into one run.")

@@ -14,10 +14,10 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._registry import build
-from dpadmm.admm import graphs
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import Request
+from dpadmm.admm.noise import NoiseRequest
 from dpadmm.admm.setting import Setting
+from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.audit.neighbours import CLASSES, Record, blank, sheet, worst_pair
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import MECHANISMS
@@ -67,7 +67,7 @@ class Scene:
         return self.shards.take(np.full(rows, side * self.agents))
 
 
-def scene(recipe: Algorithm, request: Request, stage: Stage) -> Scene:
+def scene(recipe: Algorithm, request: NoiseRequest, stage: Stage) -> Scene:
     """The run to be attacked, with the noise asked for."""
     setting = chosen(recipe, stage)
     loss, width, bound = setting.problem.loss, stage.width, stage.norm_bound
@@ -124,5 +124,5 @@ def _setting(recipe: Algorithm, loss: Loss, relation: Relation, stage: Stage) ->
         rho=stage.rho,
         radius=1.0,
         width=stage.width,
-        graph=graphs.parse(f"complete:{stage.agents}") if recipe.consensus.decentralised else None,
+        graph=parse_topology(f"complete:{stage.agents}") if recipe.consensus.decentralised else None,
     )

@@ -142,7 +142,7 @@ def consensus() -> list[Row]:
 
 
 def topologies() -> list[Row]:
-    from dpadmm.admm.graphs import TOPOLOGIES
+    from dpadmm.admm.topology.graph import TOPOLOGIES
 
     return [
         {"name": name, "about": kind.about, "written": kind.form, "example": kind.example}

@@ -10,7 +10,7 @@ import numpy as np
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.admm.graphs import Graph
+    from dpadmm.admm.topology.graph import Topology
     from dpadmm.cli.disagreement import Disagreement
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -33,12 +33,12 @@ def check(path: Path, flag: str = "--draw") -> None:
         raise InputError(f"{flag} {str(path)!r}: there is no folder {str(path.absolute().parent)!r}.")
 
 
-def check_size(graph: Graph) -> None:
+def check_size(graph: Topology) -> None:
     if graph.nodes > MOST_DRAWN:
         raise InputError(f"--draw: {graph.nodes:,} nodes, and {MOST_DRAWN:,} are the most that can be told apart.")
 
 
-def draw_network(graph: Graph, title: str, path: Path) -> None:
+def draw_network(graph: Topology, title: str, path: Path) -> None:
     """Nodes coloured by how many neighbours they have, and numbered where there is room."""
     from matplotlib.collections import LineCollection
 
@@ -91,7 +91,7 @@ def _save(figure: Any, path: Path) -> None:
         raise InputError(f"--draw {str(path)!r} cannot be written: {error.strerror}.") from None
 
 
-def _layout(graph: Graph) -> Any:
+def _layout(graph: Topology) -> Any:
     from networkx import kamada_kawai_layout, spectral_layout
 
     network = graph.to_networkx()

@@ -12,7 +12,7 @@ from rich.text import Text
 from dpadmm.cli.console import AsJson, examples, number, out, print_json, table
 
 if TYPE_CHECKING:
-    from dpadmm.admm.graphs import Graph
+    from dpadmm.admm.topology.graph import Topology
 
 MEASURED = 2_000  # nodes, up to which all distances and dense eigenvalues are worth their time
 SHOWN = 10  # nodes in the table of a run
@@ -57,13 +57,13 @@ def show(
     The proof is theorem IV.1 of Zhang, Khalili & Liu: a condition that
     suffices and is not necessary.
     """
-    from dpadmm.admm import graphs
+    from dpadmm.admm.topology.graph import parse_topology, read_topology
     from dpadmm.cli import figures
 
     if draw is not None:
         figures.check(draw)
-    text = graphs.read(Path(topology[1:])) if topology.startswith("@") else topology
-    graph = graphs.parse(text)
+    text = read_topology(Path(topology[1:])) if topology.startswith("@") else topology
+    graph = parse_topology(text)
     if draw is not None:
         figures.check_size(graph)
     title = topology if len(topology) <= 60 else f"a graph of {graph.nodes:,} nodes"
@@ -81,7 +81,7 @@ def show(
         _show(summary)
 
 
-def _measured(graph: Graph) -> dict[str, Any]:
+def _measured(graph: Topology) -> dict[str, Any]:
     import numpy as np
     from scipy.linalg import eigh
     from scipy.sparse.csgraph import shortest_path
@@ -107,7 +107,7 @@ def _measured(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _theorem(graph: Graph, theta: float, gamma: float, smoothness: float) -> dict[str, Any] | None:
+def _theorem(graph: Topology, theta: float, gamma: float, smoothness: float) -> dict[str, Any] | None:
     from dpadmm.admm.recycling_condition import MOST_NODES, condition
 
     if graph.nodes > MOST_NODES:

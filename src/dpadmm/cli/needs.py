@@ -15,8 +15,8 @@ def setting(loss: str = "logistic", penalty: str = "l2", set: str = "whole", rel
     """A small run's public terms."""
     import numpy as np
 
-    from dpadmm.admm.graphs import parse
     from dpadmm.admm.setting import Setting
+    from dpadmm.admm.topology.graph import parse_topology
     from dpadmm.privacy.relations import Relation
     from dpadmm.problems.losses import LOSSES
     from dpadmm.problems.penalties import PENALTIES
@@ -30,7 +30,7 @@ def setting(loss: str = "logistic", penalty: str = "l2", set: str = "whole", rel
         norm_bound=1.0,
         relation=Relation.parse(relation),
         rounds=10,
-        graph=parse("path:2"),
+        graph=parse_topology("path:2"),
     )
 
 

@@ -149,9 +149,9 @@ def _topology(given: str | None) -> str | None:
     """A topology's text, or that of the graph in the file it names."""
     if given is None or not given.startswith("@"):
         return given
-    from dpadmm.admm.graphs import read
+    from dpadmm.admm.topology.graph import read_topology
 
-    return read(Path(given[1:]))
+    return read_topology(Path(given[1:]))
 
 
 def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm import metrics
-from dpadmm.admm import graphs
+from dpadmm.admm.topology.graph import count_nodes
 from dpadmm.engine.experiment import train
 from dpadmm.engine.frontier import Cell, Frontier, LeftOut
 from dpadmm.engine.preparing import Prepared, load_data, prepare
@@ -223,7 +223,7 @@ def _terms(base: Experiment, name: str, probe: Prepared, topology: str) -> Exper
         kind, *numbers = topology.split(":")
         agents = probe.plan.setting.agents
         text = ":".join((kind, str(agents), *numbers))
-        if agents > 1 and graphs.count(text) != agents:  # one agent alone is left to the recipe to refuse
+        if agents > 1 and count_nodes(text) != agents:  # one agent alone is left to the recipe to refuse
             raise InputError(f"topology {topology!r}: it is no kind of network that could have {agents} nodes.")
         terms = terms.changed(topology=text)
     if (LOSSES | STATISTICS)[recipe.base_loss.split(":")[0]].task == "regression" and probe.dataset.classes is not None:

@@ -14,9 +14,9 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.graphs import Graph
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import begin
+from dpadmm.admm.topology.graph import Topology
 from dpadmm.agreement import Agreement
 from dpadmm.errors import ClusterError, InputError, Refused
 from dpadmm.request import Request
@@ -43,7 +43,7 @@ class Peers:
             raise InputError(f"algorithm {agreement.run.algorithm!r} has a server; peers need one for graphs.")
         if len(nodes) != self.plan.setting.agents:
             raise InputError(f"{len(nodes)} nodes for terms of {self.plan.setting.agents} agents.")
-        self.graph: Graph = self.plan.setting.graph
+        self.graph: Topology = self.plan.setting.graph
         self.names = tuple(names) or tuple(f"node {i}" for i in range(len(nodes)))
         self._run, self._agreement, self._nodes = run, agreement, nodes
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpadmm._registry import build
-from dpadmm.admm import graphs
 from dpadmm.admm.algorithm import Plan
+from dpadmm.admm.topology.graph import count_nodes, parse_topology
 from dpadmm.datasets import Column, Dataset, Described, Encoder, StoredDataset, is_folder, open_folder, split
 from dpadmm.datasets.registry import DATASETS, load
 from dpadmm.datasets.splits import SPLITS
@@ -97,7 +97,7 @@ def prepare(experiment: Experiment, dataset: Dataset | None = None) -> Prepared:
         shards = shard(train, encode(train.targets), data, seed, **rows)
         lost = set[str]() if records.owners is None else set(records.owners) - set(shards.names)
     if run.topology is not None and run.topology.lstrip().startswith("{"):  # with owners' names in it, perhaps
-        experiment = experiment.changed(topology=graphs.parse(run.topology, shards.names).text)
+        experiment = experiment.changed(topology=parse_topology(run.topology, shards.names).text)
         run = experiment.run
     test = None
     if held_out is not None:
@@ -143,7 +143,7 @@ def _with_nodes(experiment: Experiment) -> Experiment:
     run, data = experiment.run, experiment.data
     if run.topology is None or data.agents is not None or data.owner is not None:
         return experiment
-    return experiment.changed(agents=graphs.count(run.topology))
+    return experiment.changed(agents=count_nodes(run.topology))
 
 
 def load_data(data: DataSpec, seed: int, level: float | None = None) -> Dataset | StoredDataset:

@@ -100,7 +100,7 @@ class Accountant(ABC):
         """The same for a flat tally of understood events that all have noise."""
 
 
-class Exact(Accountant):
+class ExactGaussian(Accountant):
     """mu^2 = sum of 1/z^2, and the closed form: no bound is smaller."""
 
     label = "exact Gaussian composition"
@@ -221,7 +221,7 @@ class PrivacyLoss(Accountant):
 
 
 ACCOUNTANTS: dict[str, Accountant] = {
-    "exact": Exact(),
+    "exact": ExactGaussian(),
     "pure": Pure(),
     "pure+gaussian": PureAndGaussian(),
     "zcdp": ZeroConcentrated(),

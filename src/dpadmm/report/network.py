@@ -8,7 +8,7 @@ from functools import lru_cache
 import networkx
 import numpy as np
 
-from dpadmm.admm import graphs
+from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.report.convergence import ROUND
 from dpadmm.report.document import Axis, Chart, Edge, Node, Series
 from dpadmm.report.reading import Found, Nodes, blame
@@ -50,7 +50,7 @@ def _layout(nodes: int, edges: tuple[tuple[int, int], ...]) -> tuple[tuple[float
 def _graph(run: Found, index: int, where: str) -> list[Chart]:
     assert run.experiment is not None
     assert run.experiment.run.topology is not None
-    graph = graphs.parse(run.experiment.run.topology)
+    graph = parse_topology(run.experiment.run.topology)
     if graph.nodes > MOST_NODES or len(graph.edges) > MOST_EDGES:
         return []
     pairs = [(int(a), int(b)) for a, b in graph.edges]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.admm.graphs import count
+from dpadmm.admm.topology.graph import count_nodes
 from dpadmm.datasets.curves import TRUTH
 from dpadmm.errors import unknown
 from dpadmm.privacy.calibration import classic_multiplier
@@ -74,7 +74,7 @@ def _radius(penalty: str, strength: float, size: int, bound: float, believed: fl
 def zhang(settings: dict[str, Any]) -> dict[str, Any]:
     """003's own words: `rho` its regulariser, `eta` the penalty, `growth` the q of eta q^k, `gamma` the damping of even
     rounds, `alpha` the noise's density. All are divided by C, and so alpha, an inverse, is multiplied by it."""
-    strength = settings.pop("rho") / (count(settings["topology"]) * WEIGHT)
+    strength = settings.pop("rho") / (count_nodes(settings["topology"]) * WEIGHT)
     ours: dict[str, Any] = {"strength": strength, "rho": settings.pop("eta") / WEIGHT}
     if "gamma" in settings:
         ours["damping"] = settings.pop("gamma") / WEIGHT

@@ -13,7 +13,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.consensus.base import Server
 from dpadmm.admm.consensus.descent import Descent
-from dpadmm.admm.rho import Penalty
+from dpadmm.admm.rho import Rho
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
 
@@ -47,8 +47,8 @@ class Accelerated(Descent):
         *,
         round: int,
         eta: FloatArray,
-        rho: Penalty,
-        next_rho: Penalty,
+        rho: Rho,
+        next_rho: Rho,
     ) -> Server:
         assert server.point is not None
         assert server.mean is not None

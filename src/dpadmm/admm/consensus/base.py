@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.rho import Penalty
+from dpadmm.admm.rho import Rho
 from dpadmm.admm.setting import Setting
 
 
@@ -47,19 +47,19 @@ class Consensus(ABC):
     def check(self, setting: Setting) -> None:
         """Raises an `InputError` where the agents cannot talk to each other like this."""
 
-    def kappa(self, setting: Setting, rho: Penalty) -> FloatArray:
+    def kappa(self, setting: Setting, rho: Rho) -> FloatArray:
         """The curvature that the subproblem of each agent gets from the penalty; (n,)."""
         return np.full(setting.agents, rho, dtype=np.float64)
 
     @abstractmethod
     def dual(
-        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+        self, setting: Setting, rho: Rho, dual: FloatArray, released: FloatArray, common: FloatArray
     ) -> FloatArray:
         """An agent's dual after a round, from its release and the broadcast that moves it."""
 
     @abstractmethod
     def terms(
-        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+        self, setting: Setting, rho: Rho, dual: FloatArray, released: FloatArray, common: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Tilt (n, D), kappa (n, 1) and centre (n, D) of the subproblem; `released` is each agent's last release."""
 
@@ -72,8 +72,8 @@ class Consensus(ABC):
         *,
         round: int,
         eta: FloatArray,
-        rho: Penalty,
-        next_rho: Penalty,
+        rho: Rho,
+        next_rho: Rho,
     ) -> Server:
         """What follows a round, from the releases (runs, agents, D) in agent order."""
 

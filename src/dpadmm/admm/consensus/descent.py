@@ -8,7 +8,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.consensus.base import Consensus, Server
-from dpadmm.admm.rho import Penalty
+from dpadmm.admm.rho import Rho
 from dpadmm.admm.setting import Setting
 
 
@@ -21,16 +21,16 @@ class Descent(Consensus):
     releases_models = False
     drops = True
 
-    def kappa(self, setting: Setting, rho: Penalty) -> FloatArray:
+    def kappa(self, setting: Setting, rho: Rho) -> FloatArray:
         return np.zeros(setting.agents)
 
     def dual(
-        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+        self, setting: Setting, rho: Rho, dual: FloatArray, released: FloatArray, common: FloatArray
     ) -> FloatArray:
         return dual
 
     def terms(
-        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+        self, setting: Setting, rho: Rho, dual: FloatArray, released: FloatArray, common: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         return np.zeros_like(common), self.kappa(setting, rho)[:, None], common
 
@@ -42,8 +42,8 @@ class Descent(Consensus):
         *,
         round: int,
         eta: FloatArray,
-        rho: Penalty,
-        next_rho: Penalty,
+        rho: Rho,
+        next_rho: Rho,
     ) -> Server:
         problem = setting.problem
         slope = releases.mean(axis=1) + problem.strength * problem.penalty.gradient(server.common)

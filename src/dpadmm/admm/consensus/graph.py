@@ -8,7 +8,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.consensus.base import Consensus, Server
-from dpadmm.admm.rho import Penalty
+from dpadmm.admm.rho import Rho
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
 
@@ -40,16 +40,16 @@ class Neighbours(Consensus):
                 f"for each."
             )
 
-    def kappa(self, setting: Setting, rho: Penalty) -> FloatArray:
+    def kappa(self, setting: Setting, rho: Rho) -> FloatArray:
         return 2.0 * rho * setting.degrees
 
     def dual(
-        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+        self, setting: Setting, rho: Rho, dual: FloatArray, released: FloatArray, common: FloatArray
     ) -> FloatArray:
         return dual + (0.25 * self.kappa(setting, rho))[:, None] * (released - common)
 
     def terms(
-        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+        self, setting: Setting, rho: Rho, dual: FloatArray, released: FloatArray, common: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         return 2.0 * dual, self.kappa(setting, rho)[:, None], 0.5 * (released + common)
 
@@ -61,8 +61,8 @@ class Neighbours(Consensus):
         *,
         round: int,
         eta: FloatArray,
-        rho: Penalty,
-        next_rho: Penalty,
+        rho: Rho,
+        next_rho: Rho,
     ) -> Server:
         return self._heard(setting, releases)
 

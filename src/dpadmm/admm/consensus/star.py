@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.consensus.base import Consensus, Server
-from dpadmm.admm.rho import Penalty
+from dpadmm.admm.rho import Rho
 from dpadmm.admm.setting import Setting
 
 
@@ -24,12 +24,12 @@ class Star(Consensus):
     drops = True  # who is away keeps its dual, and so they still sum to zero
 
     def dual(
-        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+        self, setting: Setting, rho: Rho, dual: FloatArray, released: FloatArray, common: FloatArray
     ) -> FloatArray:
         return dual - rho * (released - common)
 
     def terms(
-        self, setting: Setting, rho: Penalty, dual: FloatArray, released: FloatArray, common: FloatArray
+        self, setting: Setting, rho: Rho, dual: FloatArray, released: FloatArray, common: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         return -dual, self.kappa(setting, rho)[:, None], common
 
@@ -41,8 +41,8 @@ class Star(Consensus):
         *,
         round: int,
         eta: FloatArray,
-        rho: Penalty,
-        next_rho: Penalty,
+        rho: Rho,
+        next_rho: Rho,
     ) -> Server:
         return replace(server, common=releases.mean(axis=1))
 
@@ -68,8 +68,8 @@ class ServerFirst(Star):
         *,
         round: int,
         eta: FloatArray,
-        rho: Penalty,
-        next_rho: Penalty,
+        rho: Rho,
+        next_rho: Rho,
     ) -> Server:
         mean = releases.mean(axis=1)
         dual = self.dual(setting, rho, server.dual, mean, server.common)
@@ -97,8 +97,8 @@ class PenalisedStar(Star):
         *,
         round: int,
         eta: FloatArray,
-        rho: Penalty,
-        next_rho: Penalty,
+        rho: Rho,
+        next_rho: Rho,
     ) -> Server:
         problem, mean = setting.problem, releases.mean(axis=1)
         common = problem.penalty.prox(mean - server.dual / rho, problem.strength / rho)

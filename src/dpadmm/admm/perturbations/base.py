@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Density, Multiplier, Noise, PaperNoise, Request
+from dpadmm.admm.noise import Density, Multiplier, Noise, NoiseRequest, PaperNoise
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, as_it_is
 from dpadmm.admm.subproblem import Subproblem
@@ -85,7 +85,9 @@ class Perturbation(ABC):
         """Raises an `InputError` where the lemma does not cover this solver, problem or mechanism."""
 
     @abstractmethod
-    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
+    def calibrate(
+        self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
+    ) -> Noise:
         """The noise of every round and its events, from public facts alone.
 
         `setting.rounds` is how often this phase comes. `kappas` is the curvature that consensus gives the subproblems
@@ -116,11 +118,13 @@ class Additive(Perturbation):
         if self.mechanism not in MECHANISMS:
             raise unknown("mechanism", self.mechanism, MECHANISMS)
 
-    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
+    def calibrate(
+        self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
+    ) -> Noise:
         mechanism = MECHANISMS[self.mechanism](self._multipliers(setting, solver, request))
         return Noise(mechanism, repeated(mechanism.events(), solver.steps))
 
-    def _multipliers(self, setting: Setting, solver: Solver, request: Request) -> FloatArray:
+    def _multipliers(self, setting: Setting, solver: Solver, request: NoiseRequest) -> FloatArray:
         if isinstance(request, Multiplier):
             return np.full(setting.agents, request.value)
         if isinstance(request, PaperNoise):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Noise, Request
+from dpadmm.admm.noise import Noise, NoiseRequest
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Memory, Solver
@@ -34,7 +34,9 @@ class Free(Perturbation):
                 f"'recycled' with it."
             )
 
-    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
+    def calibrate(
+        self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
+    ) -> Noise:
         return Noise(Gaussian(np.zeros(setting.agents)), (NoOpDpEvent(),) * setting.agents)
 
     def printed(self, setting: Setting, noise: Noise, kappa: FloatArray) -> FloatArray | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Density, Multiplier, Noise, PaperNoise, Request
+from dpadmm.admm.noise import Density, Multiplier, Noise, NoiseRequest, PaperNoise
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.linear import TERMS, LinearTerm
 from dpadmm.admm.setting import Setting
@@ -85,7 +85,9 @@ class Objective(Perturbation):
                 f"perturbation {self.name!r} has no lemma for the set {problem.domain.name!r}; use 'whole'."
             )
 
-    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
+    def calibrate(
+        self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
+    ) -> Noise:
         if kappas is None:
             kappas = np.full((1, setting.agents), setting.rho)
         term = self.term(setting, kappas)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Density, Multiplier, Noise, PaperNoise, Request
+from dpadmm.admm.noise import Density, Multiplier, Noise, NoiseRequest, PaperNoise
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.batches import Cost, PoissonCost, UniformCost
 from dpadmm.admm.setting import Setting
@@ -78,7 +78,9 @@ class SampledGradient(Perturbation):
             return UniformCost(setting, solver, delta)
         return PoissonCost(setting, solver, self.anchor_share)
 
-    def calibrate(self, setting: Setting, solver: Solver, request: Request, kappas: FloatArray | None = None) -> Noise:
+    def calibrate(
+        self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
+    ) -> Noise:
         assert isinstance(solver, Sgd)
         assert not isinstance(request, Density)
         cost = self.cost(setting, solver, request.delta)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Level
+from dpadmm.admm.noise import NoiseLevel
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
 
@@ -23,7 +23,7 @@ class Schedule(ABC):
         """Raises an `InputError` where the rule does not apply."""
 
     @abstractmethod
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         """The step of each agent; (n,)."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Level
+from dpadmm.admm.noise import NoiseLevel
 from dpadmm.admm.schedules.base import Schedule, check_positive
 from dpadmm.admm.setting import Setting
 
@@ -32,7 +32,7 @@ class Horizon(Schedule):
         check_positive(self.name, self.travel)
         check_positive(self.name, self.longest)
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         sigma, width = level.together, setting.width or setting.dimension
         allowed = self.travel * math.sqrt(width / setting.rounds) / setting.norm_bound
         step = self.longest if sigma * self.longest <= allowed else allowed / sigma

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Level
+from dpadmm.admm.noise import NoiseLevel
 from dpadmm.admm.schedules.base import Schedule, smoothness
 from dpadmm.admm.setting import Setting
 
 
-def _second_moment(setting: Setting, level: Level) -> FloatArray:
+def _second_moment(setting: Setting, level: NoiseLevel) -> FloatArray:
     """X_i = (c_1 + strength c_2)² + D sigma²: how long a noisy gradient can be, in the mean square."""
     bound = setting.problem.penalty.gradient_bound(setting.dimension, setting.radius)
     return (setting.gradient_bound + setting.problem.strength * bound) ** 2 + setting.dimension * level.sigma**2
@@ -28,7 +28,7 @@ class Theorem3(Schedule):
     name = "theorem-3"
     about = "DP-ADMM's decreasing step for objectives with a kink"
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return setting.radius / np.sqrt(2.0 * round * _second_moment(setting, level))
 
 
@@ -42,7 +42,7 @@ class Theorem4(Schedule):
     def check(self, setting: Setting) -> None:
         smoothness(setting, self.name, self.name.replace("4", "3"))
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         noise = np.sqrt(2.0 * round * setting.dimension) * level.sigma / setting.radius
         return 1.0 / (smoothness(setting, self.name, self.name.replace("4", "3")) + noise)
 
@@ -54,7 +54,7 @@ class Constant3(Schedule):
     name = "constant-3"
     about = "theorem 3 with the number of rounds known: one step for all"
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return setting.radius / np.sqrt(setting.rounds * _second_moment(setting, level))
 
 
@@ -68,7 +68,7 @@ class Constant4(Schedule):
     def check(self, setting: Setting) -> None:
         smoothness(setting, self.name, self.name.replace("4", "3"))
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         noise = np.sqrt(float(setting.rounds * setting.dimension)) * level.sigma / setting.radius
         return 1.0 / (smoothness(setting, self.name, self.name.replace("4", "3")) + noise)
 
@@ -80,7 +80,7 @@ class Theorem(Schedule):
     name = "theorem"
     about = "theorem 4 for smooth objectives, theorem 3 for the others"
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         rule = Theorem3() if setting.smoothness is None else Theorem4()
         return rule.eta(setting, level, round)
 
@@ -92,6 +92,6 @@ class Constant(Schedule):
     name = "constant"
     about = "the constant-step version of 'theorem'"
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         rule = Constant3() if setting.smoothness is None else Constant4()
         return rule.eta(setting, level, round)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Level
+from dpadmm.admm.noise import NoiseLevel
 from dpadmm.admm.schedules.base import Schedule, check_positive
 from dpadmm.admm.setting import Setting
 
@@ -24,7 +24,7 @@ class InverseRoot(Schedule):
     def __post_init__(self) -> None:
         check_positive(self.name, self.scale)
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return np.full(setting.agents, self.scale / np.sqrt(float(round)))
 
 
@@ -40,5 +40,5 @@ class Fixed(Schedule):
     def __post_init__(self) -> None:
         check_positive(self.name, self.step)
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return np.full(setting.agents, self.step)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Level
+from dpadmm.admm.noise import NoiseLevel
 from dpadmm.admm.schedules.base import Schedule, smoothness
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
@@ -44,7 +44,7 @@ class Theorem53(Schedule):
         _check_bounded(setting, self.name)
         smoothness(setting, self.name, "theorem-5.4")
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return _damped(setting, level.epsilon, round, self.name)
 
 
@@ -66,7 +66,7 @@ class Free53(Schedule):
             _check_bounded(setting, self.name)
         smoothness(setting, self.name, "theorem-5.4")
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         if self.theta is not None:
             return _damped(setting, self.theta, round, self.name)
         spread = level.sigma * math.sqrt(2.0 * setting.dimension * level.steps)
@@ -84,7 +84,7 @@ class Theorem54(Schedule):
     def check(self, setting: Setting) -> None:
         _check_bounded(setting, self.name)
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return np.full(setting.agents, 1.0 / np.sqrt(float(round)))
 
 
@@ -103,7 +103,7 @@ class Theorem55(Schedule):
                 f"'theorem-5.3'."
             )
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return np.full(setting.agents, 2.0 / (setting.problem.strong_convexity * (round + 2)))
 
 
@@ -114,6 +114,6 @@ class RyuKim(Schedule):
     name = "ryu-kim"
     about = "theorem 5.3's steps for smooth objectives, 5.4's for others; on any set"
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         rule = Theorem54() if setting.smoothness is None else Theorem53()
         return rule.eta(setting, level, round)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Level
+from dpadmm.admm.noise import NoiseLevel
 from dpadmm.admm.schedules.base import Schedule, check_positive, smoothness
 from dpadmm.admm.setting import Setting
 
@@ -27,7 +27,7 @@ class Stable(Schedule):
     def check(self, setting: Setting) -> None:
         smoothness(setting, self.name, "inverse-sqrt")
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return 1.0 / (self.factor * (smoothness(setting, self.name, "inverse-sqrt") + setting.rho))
 
 
@@ -43,7 +43,7 @@ class Averaged(Schedule):
     name = "averaged"
     about = "a constant step for all inner steps of all rounds, from L, rho, the noise and the radius"
 
-    def eta(self, setting: Setting, level: Level, round: int) -> FloatArray:
+    def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         second = setting.dimension * level.sigma**2
         if level.spread is not None:
             second = second + level.spread**2

@@ -20,7 +20,7 @@ HOPELESS = 10.0  # expected nodes without a neighbour; with more, not one graph 
 
 
 @dataclass(frozen=True)
-class Topology:
+class TopologyKind:
     """A kind of network: the numbers that follow its name, and what they promise. `make` takes them, and a seed if
     `random`; it answers with pairs of nodes, in any order."""
 
@@ -40,10 +40,10 @@ class Topology:
 
 
 @dataclass(frozen=True)
-class Request:
+class NamedTopology:
     """A topology with its numbers, found to be possible and of a reasonable size. Random ones may lack a seed."""
 
-    kind: Topology
+    kind: TopologyKind
     numbers: tuple[Any, ...]
     seed: int | None
 
@@ -56,7 +56,7 @@ class Request:
         return np.array(self.kind.make(*self.numbers, *more), dtype=np.int64).reshape(-1, 2)
 
 
-def request(text: str) -> Request:
+def parse_name(text: str) -> NamedTopology:
     """Reads `name:number:...` without building anything."""
     name, *given = text.split(":")
     if name not in TOPOLOGIES:
@@ -75,7 +75,7 @@ def request(text: str) -> Request:
     if wrong:
         raise InputError(f"{what}: {wrong}.")
     refuse_size(what, nodes, kind.edges(*numbers))
-    return Request(kind, numbers, int(seed[0]) if seed else None)
+    return NamedTopology(kind, numbers, int(seed[0]) if seed else None)
 
 
 def refuse_size(what: str, nodes: int, edges: float) -> None:
@@ -139,25 +139,25 @@ def hopeless(nodes: int, probability: float) -> bool:
     return nodes * (1.0 - probability) ** (nodes - 1) > HOPELESS
 
 
-TOPOLOGIES: dict[str, Topology] = {
+TOPOLOGIES: dict[str, TopologyKind] = {
     kind.name: kind
     for kind in (
-        Topology("ring", "every node has two neighbours, in a circle", ("nodes",), "ring:20",
+        TopologyKind("ring", "every node has two neighbours, in a circle", ("nodes",), "ring:20",
                  nodes=lambda n: n, edges=lambda n: n, make=lambda n: np.concatenate([_line(n), [[0, n - 1]]])),
-        Topology("path", "a line of nodes", ("nodes",), "path:5",
+        TopologyKind("path", "a line of nodes", ("nodes",), "path:5",
                  nodes=lambda n: n, edges=lambda n: n - 1, make=_line),
-        Topology("star", "node 0 is everybody's only neighbour", ("nodes",), "star:5",
+        TopologyKind("star", "node 0 is everybody's only neighbour", ("nodes",), "star:5",
                  nodes=lambda n: n, edges=lambda n: n - 1,
                  make=lambda n: np.stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)], axis=1)),
-        Topology("complete", "everybody is everybody's neighbour", ("nodes",), "complete:5",
+        TopologyKind("complete", "everybody is everybody's neighbour", ("nodes",), "complete:5",
                  nodes=lambda n: n, edges=lambda n: n * (n - 1) / 2, make=lambda n: np.stack(np.triu_indices(n, 1), 1)),
-        Topology("grid", "rows and columns, neighbours left, right, above and below; numbered row by row",
+        TopologyKind("grid", "rows and columns, neighbours left, right, above and below; numbered row by row",
                  ("rows", "columns"), "grid:4:5",
                  nodes=lambda r, c: r * c, edges=lambda r, c: r * (c - 1) + (r - 1) * c, make=_grid),
-        Topology("erdos-renyi", "every pair is joined with a probability; without a seed, the first connected draw",
+        TopologyKind("erdos-renyi", "every pair is joined with a probability; without a seed, the first connected draw",
                  ("nodes", "probability"), "erdos-renyi:20:0.3",
                  nodes=lambda n, p: n, edges=lambda n, p: p * n * (n - 1) / 2, make=_erdos_renyi, random=True),
-        Topology("random-regular", "random, with the same number of neighbours for all; the first connected draw",
+        TopologyKind("random-regular", "random, with the same number of neighbours for all; the first connected draw",
                  ("nodes", "degree"), "random-regular:20:4",
                  nodes=lambda n, d: n, edges=lambda n, d: n * d / 2, make=_random_regular, random=True,
                  check=_not_regular),

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dpadmm._arrays import IntArray
-from dpadmm.admm.topologies import refuse_size
+from dpadmm.admm.topology.named import refuse_size
 from dpadmm.errors import InputError
 
 LONGEST = 100_000_000  # characters: the most edges that a graph may have, between six-digit numbers
@@ -115,7 +115,7 @@ def _constant(word: str) -> NoReturn:
     raise InputError(f"graph: {word} is not a label.")
 
 
-def read(path: Path) -> str:
+def read_topology(path: Path) -> str:
     """A file as the text that `parse` reads: JSON as it is, NetworkX's adjacency lists (.adjlist), and in any other
     file an edge per line: two labels with spaces or a comma between them, and # before what is no edge."""
     try:

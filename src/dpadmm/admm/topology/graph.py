@@ -1,4 +1,4 @@
-"""The public network of a decentralised run: who hears whom. `parse` reads it from people who may be wrong or worse."""
+"""The public network of a decentralised run: who hears whom. `parse_topology` reads text that nobody vouches for."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from dpadmm._arrays import FloatArray, IntArray
-from dpadmm.admm.graph_texts import is_json, listed, read, refuse_count
-from dpadmm.admm.topologies import TOPOLOGIES, Request, hopeless, refuse_size, request
+from dpadmm.admm.topology.named import TOPOLOGIES, NamedTopology, hopeless, parse_name, refuse_size
+from dpadmm.admm.topology.text import is_json, listed, read_topology, refuse_count
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["TOPOLOGIES", "Graph", "count", "parse", "read"]
+__all__ = ["TOPOLOGIES", "Topology", "count_nodes", "parse_topology", "read_topology"]
 
 SEEDS = 100  # that are tried for a connected graph
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Topology:
     """A connected network without loops; its nodes are 0, 1, ..., its edges stand once each, in order. Graphs are
     shared between callers, so their arrays are read-only."""
 
@@ -63,7 +63,7 @@ class Graph:
 
     @property
     def text(self) -> str:
-        """What `parse` reads back: the edges themselves, which do not depend on how anybody draws random graphs."""
+        """What `parse_topology` reads back: the edges, which do not depend on how anybody draws random graphs."""
         return json.dumps({"edges": self.edges.tolist()}, separators=(",", ":"))
 
     def neighbours(self, node: int) -> IntArray:
@@ -89,7 +89,7 @@ class Graph:
         return sums
 
     @classmethod
-    def of(cls, network: networkx.Graph, order: Sequence[Any] | None = None) -> Graph:
+    def of(cls, network: networkx.Graph, order: Sequence[Any] | None = None) -> Topology:
         """A NetworkX graph. Its nodes are numbered in the given order; without one, whole numbers from 0 keep their
         places, and anything else is numbered as it was inserted."""
         if network.is_directed():
@@ -112,7 +112,7 @@ class Graph:
         return made
 
 
-def parse(text: str, names: Sequence[str] | None = None) -> Graph:
+def parse_topology(text: str, names: Sequence[str] | None = None) -> Topology:
     """`ring:20`, another topology by name (see TOPOLOGIES), or JSON: {"edges": [["north", "south"], ...]}.
 
     Labels that are texts are owners' names, and their places among `names` number the nodes (without names, the order
@@ -123,27 +123,27 @@ def parse(text: str, names: Sequence[str] | None = None) -> Graph:
 
 
 @lru_cache(maxsize=32)
-def _parse(text: str) -> Graph:
+def _parse(text: str) -> Topology:
     return _build(text, None)
 
 
-def _build(text: str, names: Sequence[str] | None) -> Graph:
+def _build(text: str, names: Sequence[str] | None) -> Topology:
     if is_json(text):
         found = listed(text, names)
         labels = found.labels
         say = str if labels is None else lambda node: repr(labels[node])
         hint = "add an edge" if labels is not None else "add an edge (nodes are counted from 0)"
-        return Graph(found.nodes, _checked(found.nodes, found.pairs, "graph", hint, say))
-    asked = request(text)
+        return Topology(found.nodes, _checked(found.nodes, found.pairs, "graph", hint, say))
+    asked = parse_name(text)
     what = f"topology {text[:100]!r}"
     if names is not None:
         refuse_count(what, asked.nodes, names)
     pairs = _first_connected(asked, what) if asked.kind.random and asked.seed is None else asked.pairs(asked.seed)
     number = asked.kind.numbers[-1]
-    return Graph(asked.nodes, _checked(asked.nodes, pairs, what, f"take another seed or a larger {number}"))
+    return Topology(asked.nodes, _checked(asked.nodes, pairs, what, f"take another seed or a larger {number}"))
 
 
-def _first_connected(asked: Request, what: str) -> IntArray:
+def _first_connected(asked: NamedTopology, what: str) -> IntArray:
     """A property of the numbers alone, so that all who read a text get the same graph."""
     number = asked.kind.numbers[-1]
     if number == "probability" and hopeless(asked.nodes, asked.numbers[1]):
@@ -158,9 +158,9 @@ def _first_connected(asked: Request, what: str) -> IntArray:
     raise InputError(f"{what}: none of the seeds 0 to {SEEDS - 1} makes it connected; take a larger {number}.")
 
 
-def count(text: str) -> int:
+def count_nodes(text: str) -> int:
     """How many nodes a text asks for; nothing is built, so that a stranger's text can be refused first."""
-    return _count(text) if is_json(text) else request(text).nodes
+    return _count(text) if is_json(text) else parse_name(text).nodes
 
 
 @lru_cache(maxsize=32)

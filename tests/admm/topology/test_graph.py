@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.admm.graphs import TOPOLOGIES, Graph, count, parse
+from dpadmm.admm.topology.graph import TOPOLOGIES, Topology, count_nodes, parse_topology
 from dpadmm.errors import InputError
 
 
-def same(graph: Graph, network: networkx.Graph) -> bool:
+def same(graph: Topology, network: networkx.Graph) -> bool:
     edges = sorted(tuple(sorted(edge)) for edge in network.edges)
     return graph.nodes == len(network) and [tuple(edge) for edge in graph.edges.tolist()] == edges
 
@@ -48,9 +48,9 @@ PEERS = {
 
 @pytest.mark.parametrize(("text", "network"), PEERS.items(), ids=PEERS)
 def test_every_topology_is_networkxs(text: str, network: networkx.Graph) -> None:
-    graph = parse(text)
+    graph = parse_topology(text)
     assert same(graph, network)
-    assert count(text) == graph.nodes == len(network)
+    assert count_nodes(text) == graph.nodes == len(network)
     assert graph.degrees.tolist() == [network.degree[node] for node in range(len(network))]
     assert graph.bipartite is networkx.is_bipartite(network)
     assert np.array_equal(graph.adjacency.toarray(), networkx.to_numpy_array(network, range(len(network))))
@@ -67,8 +67,8 @@ def test_all_topologies_are_tested_and_say_what_they_are() -> None:
         assert kind.about
         assert kind.form.startswith(f"{name}:")
         assert kind.example.startswith(f"{name}:")
-        graph = parse(kind.example)
-        assert graph.nodes == count(kind.example)
+        graph = parse_topology(kind.example)
+        assert graph.nodes == count_nodes(kind.example)
         if not kind.random:
             assert len(graph.edges) == kind.edges(*request_numbers(kind.example))
 
@@ -78,7 +78,7 @@ def request_numbers(text: str) -> list[int]:
 
 
 def test_arrays_are_what_they_are_said_to_be() -> None:
-    graph = parse("erdos-renyi:20:0.3")
+    graph = parse_topology("erdos-renyi:20:0.3")
     assert (graph.edges.dtype, graph.degrees.dtype, graph.neighbours(0).dtype) == (np.int64,) * 3
     assert (graph.adjacency.format, graph.adjacency.dtype) == ("csr", np.float64)
     assert graph.adjacency.has_sorted_indices
@@ -90,13 +90,13 @@ def test_arrays_are_what_they_are_said_to_be() -> None:
 
 
 def test_shared_arrays_are_read_only() -> None:
-    graph = parse("ring:6")
-    assert parse("ring:6") is graph
+    graph = parse_topology("ring:6")
+    assert parse_topology("ring:6") is graph
     for part in (graph.edges, graph.degrees, graph.adjacency.data, graph.adjacency.indices, graph.adjacency.indptr):
         with pytest.raises(ValueError, match="read-only"):
             part[:] = 0
     given = np.array([[0, 1], [1, 2]])
-    Graph(3, given)
+    Topology(3, given)
     given[0, 0] = 0  # the caller's own stays theirs
 
 
@@ -106,12 +106,12 @@ def test_a_random_topology_takes_the_first_connected_seed() -> None:
 
     first = next(seed for seed in range(100) if networkx.is_connected(draw(seed)))
     assert first > 0
-    assert same(parse("erdos-renyi:20:0.12"), draw(first))
-    assert parse(f"erdos-renyi:20:0.12:{first}").text == parse("erdos-renyi:20:0.12").text
+    assert same(parse_topology("erdos-renyi:20:0.12"), draw(first))
+    assert parse_topology(f"erdos-renyi:20:0.12:{first}").text == parse_topology("erdos-renyi:20:0.12").text
     with pytest.raises(InputError, match=r"seed"):
-        parse("erdos-renyi:20:0.12:0")
-    assert parse("erdos-renyi:20:0.5").text == parse("erdos-renyi:20:0.5:0").text
-    assert parse("random-regular:20:4").text == parse("random-regular:20:4:0").text
+        parse_topology("erdos-renyi:20:0.12:0")
+    assert parse_topology("erdos-renyi:20:0.5").text == parse_topology("erdos-renyi:20:0.5:0").text
+    assert parse_topology("random-regular:20:4").text == parse_topology("random-regular:20:4:0").text
 
 
 # Texts, and back.
@@ -119,49 +119,49 @@ def test_a_random_topology_takes_the_first_connected_seed() -> None:
 
 @pytest.mark.parametrize("text", [*PEERS, "erdos-renyi:20:0.3", "random-regular:50:3"])
 def test_a_graphs_text_is_read_back(text: str) -> None:
-    graph = parse(text)
-    again = parse(graph.text)
+    graph = parse_topology(text)
+    again = parse_topology(graph.text)
     assert again.nodes == graph.nodes
     assert np.array_equal(again.edges, graph.edges)
     assert again.text == graph.text
-    assert count(graph.text) == graph.nodes
+    assert count_nodes(graph.text) == graph.nodes
 
 
 def test_the_text_is_canonical_json() -> None:
-    assert parse("path:3").text == '{"edges":[[0,1],[1,2]]}'
-    assert parse(' {"edges": [[2, 1], [1, 0], [0, 1], [1, 2]]}').text == '{"edges":[[0,1],[1,2]]}'
+    assert parse_topology("path:3").text == '{"edges":[[0,1],[1,2]]}'
+    assert parse_topology(' {"edges": [[2, 1], [1, 0], [0, 1], [1, 2]]}').text == '{"edges":[[0,1],[1,2]]}'
 
 
 def test_names_number_the_nodes() -> None:
     text = '{"edges": [["south", "north"], ["east", "south"]]}'
-    named = parse(text, ["north", "east", "south"])
+    named = parse_topology(text, ["north", "east", "south"])
     assert named.edges.tolist() == [[0, 2], [1, 2]]
-    assert parse(text).edges.tolist() == [[0, 1], [0, 2]]  # south, north, east
-    assert count(text) == 3
-    assert parse('{"edges": [[0, 1], [1, 2]]}', ["c", "b", "a"]).edges.tolist() == [[0, 1], [1, 2]]
-    assert parse("path:3", ("a", "b", "c")).nodes == 3
+    assert parse_topology(text).edges.tolist() == [[0, 1], [0, 2]]  # south, north, east
+    assert count_nodes(text) == 3
+    assert parse_topology('{"edges": [[0, 1], [1, 2]]}', ["c", "b", "a"]).edges.tolist() == [[0, 1], [1, 2]]
+    assert parse_topology("path:3", ("a", "b", "c")).nodes == 3
 
 
 def test_of_networkx() -> None:
     ring = networkx.Graph([(2, 1), (1, 0), (0, 2), (0, 3)])
-    assert Graph.of(ring).edges.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2]]
-    assert Graph.of(ring, [3, 2, 1, 0]).edges.tolist() == [[0, 3], [1, 2], [1, 3], [2, 3]]
+    assert Topology.of(ring).edges.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2]]
+    assert Topology.of(ring, [3, 2, 1, 0]).edges.tolist() == [[0, 3], [1, 2], [1, 3], [2, 3]]
     random_bits = networkx.Graph([("b", "a"), ("a", "c")])
-    assert Graph.of(random_bits).edges.tolist() == [[0, 1], [1, 2]]
-    assert Graph.of(random_bits, ["a", "b", "c"]).edges.tolist() == [[0, 1], [0, 2]]
-    assert Graph.of(networkx.Graph([(7, 5), (5, 9)])).edges.tolist() == [[0, 1], [1, 2]]
-    assert Graph.of(networkx.MultiGraph([(0, 1), (0, 1)])).edges.tolist() == [[0, 1]]
+    assert Topology.of(random_bits).edges.tolist() == [[0, 1], [1, 2]]
+    assert Topology.of(random_bits, ["a", "b", "c"]).edges.tolist() == [[0, 1], [0, 2]]
+    assert Topology.of(networkx.Graph([(7, 5), (5, 9)])).edges.tolist() == [[0, 1], [1, 2]]
+    assert Topology.of(networkx.MultiGraph([(0, 1), (0, 1)])).edges.tolist() == [[0, 1]]
     for order in (["a", "b"], ["a", "b", "c", "c"], ["a", "b", "d"], ["a", "b", "c", "d"]):
         with pytest.raises(InputError, match="order must name each of the 3 nodes once"):
-            Graph.of(random_bits, order)
+            Topology.of(random_bits, order)
     with pytest.raises(InputError, match="directed"):
-        Graph.of(networkx.DiGraph([(0, 1)]))
+        Topology.of(networkx.DiGraph([(0, 1)]))
 
 
 # Means over neighbours.
 
 
-def plain(graph: Graph, values: Any) -> Any:
+def plain(graph: Topology, values: Any) -> Any:
     found = np.empty_like(values)
     for node in range(graph.nodes):
         total = np.zeros(values.shape[-1])
@@ -172,29 +172,29 @@ def plain(graph: Graph, values: Any) -> Any:
 
 
 @st.composite
-def connected(draw: st.DrawFn) -> Graph:
+def connected(draw: st.DrawFn) -> Topology:
     """A random tree and some edges more."""
     nodes = draw(st.integers(2, 12))
     pairs = [(draw(st.integers(0, node - 1)), node) for node in range(1, nodes)]
     ends = st.integers(0, nodes - 1)
     pairs += [pair for pair in draw(st.lists(st.tuples(ends, ends), max_size=20)) if pair[0] != pair[1]]
-    return Graph(nodes, np.array(pairs))
+    return Topology(nodes, np.array(pairs))
 
 
 @settings(max_examples=80, deadline=None)
 @given(connected(), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_means_are_those_of_a_plain_loop_bit_for_bit(graph: Graph, width: int, seed: int) -> None:
+def test_means_are_those_of_a_plain_loop_bit_for_bit(graph: Topology, width: int, seed: int) -> None:
     draw = np.random.default_rng(seed)
     values = draw.normal(size=(graph.nodes, width)) * 10.0 ** draw.integers(-9, 9, (graph.nodes, width))
     assert np.array_equal(graph.means(values), plain(graph, values))
     assert same(graph, networkx.Graph(graph.edges.tolist()))
-    assert same(parse(graph.text), graph.to_networkx())
+    assert same(parse_topology(graph.text), graph.to_networkx())
     assert graph.bipartite is networkx.is_bipartite(graph.to_networkx())
 
 
 @pytest.mark.parametrize("width", [1, 2, 7])
 def test_a_batch_does_not_depend_on_its_company(width: int) -> None:
-    graph = parse("erdos-renyi:30:0.3")
+    graph = parse_topology("erdos-renyi:30:0.3")
     values = np.random.default_rng(0).normal(size=(3, 2, 30, width))
     together = graph.means(values)
     assert together.shape == values.shape
@@ -208,7 +208,7 @@ def test_a_batch_does_not_depend_on_its_company(width: int) -> None:
 
 
 def test_means_leave_their_argument_alone_and_refuse_other_shapes() -> None:
-    graph = parse("star:4")
+    graph = parse_topology("star:4")
     values = np.arange(8.0).reshape(4, 2)
     before = values.copy()
     assert graph.means(values).tolist() == [[4.0, 5.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
@@ -220,7 +220,7 @@ def test_means_leave_their_argument_alone_and_refuse_other_shapes() -> None:
 
 
 def test_ten_thousand_nodes() -> None:  # how quick they are is in benchmarks/graphs.py
-    graph = parse("random-regular:10000:6")
+    graph = parse_topology("random-regular:10000:6")
     values = np.random.default_rng(0).normal(size=(10_000, 50))
     found = graph.means(values)
     assert set(graph.degrees.tolist()) == {6}
@@ -290,7 +290,7 @@ WRONG: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG.items(), ids=lambda part: str(part)[:40])
-@pytest.mark.parametrize("reader", [parse, count])
+@pytest.mark.parametrize("reader", [parse_topology, count_nodes])
 def test_a_wrong_text_is_refused_before_anything_is_built(reader: Any, text: str, said: tuple[str, ...]) -> None:
     tracemalloc.start()
     try:
@@ -323,16 +323,16 @@ UNCONNECTED: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize(("text", "said"), UNCONNECTED.items(), ids=lambda part: str(part)[:40])
 def test_what_is_no_connected_network_is_refused(text: str, said: tuple[str, ...]) -> None:
     with pytest.raises(InputError) as error:
-        parse(text)
+        parse_topology(text)
     assert all(random_bits in str(error.value) for random_bits in said), str(error.value)
-    assert count(text) >= 1  # promised all the same
+    assert count_nodes(text) >= 1  # promised all the same
 
 
 def test_just_small_enough_is_accepted() -> None:
-    assert count("complete:3162") == 3162  # 4,997,541 edges
-    assert count("ring:200000") == 200_000
-    assert count("random-regular:200000:50") == 200_000
-    assert count("erdos-renyi:200000:0.0002") == 200_000
+    assert count_nodes("complete:3162") == 3162  # 4,997,541 edges
+    assert count_nodes("ring:200000") == 200_000
+    assert count_nodes("random-regular:200000:50") == 200_000
+    assert count_nodes("erdos-renyi:200000:0.0002") == 200_000
 
 
 PAIR = '{"edges": [["a", "b"], ["b", "c"]]}'
@@ -352,24 +352,24 @@ PAIR = '{"edges": [["a", "b"], ["b", "c"]]}'
 )
 def test_owners_and_nodes_must_be_the_same(text: str, names: list[str], said: tuple[str, ...]) -> None:
     with pytest.raises(InputError) as error:
-        parse(text, names)
+        parse_topology(text, names)
     assert all(random_bits in str(error.value) for random_bits in said), str(error.value)
 
 
 @pytest.mark.parametrize("text", [None, 5, {"edges": [[0, 1]]}])
-@pytest.mark.parametrize("reader", [parse, count])
+@pytest.mark.parametrize("reader", [parse_topology, count_nodes])
 def test_only_texts_are_read(reader: Any, text: Any) -> None:
     with pytest.raises(InputError, match="a text is needed"):
         reader(text)
 
 
 def test_a_text_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpadmm.admm.graph_texts.LONGEST", 30)
+    monkeypatch.setattr("dpadmm.admm.topology.text.LONGEST", 30)
     with pytest.raises(InputError, match="characters"):
-        parse(json.dumps({"edges": [[0, 1]] * 10}))
-    monkeypatch.setattr("dpadmm.admm.topologies.MOST_EDGES", 2)
+        parse_topology(json.dumps({"edges": [[0, 1]] * 10}))
+    monkeypatch.setattr("dpadmm.admm.topology.named.MOST_EDGES", 2)
     with pytest.raises(InputError, match="3 edges, and 2 are the most"):
-        count('{"edges":[[0,1],[0,1],[0,1]]}')
+        count_nodes('{"edges":[[0,1],[0,1],[0,1]]}')
 
 
 @pytest.mark.parametrize(
@@ -388,10 +388,10 @@ def test_a_text_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_a_graph_made_by_hand_is_checked_too(nodes: int, edges: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        Graph(nodes, np.array(edges))
+        Topology(nodes, np.array(edges))
 
 
 @pytest.mark.parametrize("node", [-1, 5])
 def test_neighbours_of_nobody(node: int) -> None:
     with pytest.raises(InputError, match=f"no node {node}; the nodes are 0 to 4"):
-        parse("path:5").neighbours(node)
+        parse_topology("path:5").neighbours(node)
