@@ -41,7 +41,7 @@ from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.randomness import generator
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 from timing import best, seconds
 
 DELTA, END = 1e-5, 1_000_000_000

@@ -24,13 +24,13 @@ from unittest.mock import patch
 import numpy as np
 
 from dpadmm.datasets import Dataset
-from dpadmm.engine import automatic
 from dpadmm.engine.experiment import run_prepared
 from dpadmm.engine.preparing import prepare
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.randomness import generator
 from dpadmm.problems.losses.capped import CAP
-from dpadmm.spec import Experiment
+from dpadmm.spec import auto
+from dpadmm.spec.declare import Experiment
 
 FAMILIES, WIDTHS = ("plain", "scales", "onehot"), (15, 40)
 LEVELS = (0.003, 0.01, 0.03, 0.1, 0.3)
@@ -53,17 +53,17 @@ def choices(kind: str) -> tuple[Choice, ...]:
     name, loss, cap, caps = "CLASSES", "capped-logistic", CAP, (0.15, 0.2, 0.4, 0.5)
     if kind == "numbers":
         name, loss, cap, caps = "NUMBERS", "squared", 0.1, (0.03, 0.05, 0.2, 0.4)
-    ours = getattr(automatic, name)
+    ours = getattr(auto, name)
 
     def kinds(**changes: float) -> Any:
-        return patch.object(automatic, name, replace(ours, **changes))
+        return patch.object(auto, name, replace(ours, **changes))
 
-    shares = f"0.1 (0.2 from nu {automatic.QUIET:g}, none from {ours.loudest:g})"
+    shares = f"0.1 (0.2 from nu {auto.QUIET:g}, none from {ours.loudest:g})"
     return (
         Choice("travel", f"{ours.travel:g}", tuple(f * ours.travel for f in (0.4, 0.7, 1.5, 3.0)),
                rule=lambda value: kinds(travel=value)),
-        Choice("momentum", f"{automatic.MOMENTUM:g}", (0.0, 0.5, 0.9), spec=lambda value: {"momentum": value}),
-        Choice("rounds", f"{automatic.ROUNDS}", (25, 50, 200), spec=lambda value: {"rounds": value}),
+        Choice("momentum", f"{auto.MOMENTUM:g}", (0.0, 0.5, 0.9), spec=lambda value: {"momentum": value}),
+        Choice("rounds", f"{auto.ROUNDS}", (25, 50, 200), spec=lambda value: {"rounds": value}),
         Choice("cap", f"{cap:g}", caps, spec=lambda value: {"loss": f"{loss}:{value}"}),
         Choice("share", shares, (0.05, 0.1, 0.2, 0.35), spec=lambda value: {"standardise": value}),
         Choice("share", shares, ("none",), rule=lambda value: kinds(loudest=0.0)),

@@ -14,7 +14,7 @@ from dpadmm.admm.rounds import absorb, answer, combine
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import prepare
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 from timing import arguments, best, show
 
 

@@ -22,7 +22,7 @@ from dpadmm.engine.preparing import prepare
 from dpadmm.engine.workforce import RUN
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.request import Request
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 from timing import arguments, best, show
 
 AGENTS = 100

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import Prepared, prepare
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 from timing import arguments, at_its_best, seconds, show
 
 TOLERANCE = 1e-8

@@ -28,7 +28,8 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import SeededRandomness, generator
 from dpadmm.problems.losses import Softmax
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 from timing import arguments, best, show
 
 AGENTS, CLASSES, WIDTH, BOUND = 10, 10, 784, 10.0
@@ -56,7 +57,7 @@ def shards_of(data: Dataset, agents: int, per_agent: int) -> Shards:
 
 def cohort_of(shards: Shards, rounds: int) -> Cohort:
     run = RunSpec(rounds=rounds, epsilon=1.0, norm_bound=BOUND, precision="float32", **RUN)
-    return Cohort.of(run.plan(shards.counts, shards.width, CLASSES), shards, [0], SeededRandomness(0))
+    return Cohort.of(resolve.plan(run, shards.counts, shards.width, CLASSES), shards, [0], SeededRandomness(0))
 
 
 def play(cohort: Cohort) -> np.ndarray:

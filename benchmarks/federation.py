@@ -26,8 +26,8 @@ from dpadmm.federation.processes import start_client, start_server, stop
 from dpadmm.federation.site import Settings, Site
 from dpadmm.federation.sources import Source
 from dpadmm.federation.submission import prepare, submit
-from dpadmm.schema import Schema
-from dpadmm.spec import Experiment
+from dpadmm.spec.columns import Schema
+from dpadmm.spec.declare import Experiment
 from timing import arguments, show
 
 OWNERS = ("one", "two", "three")

@@ -13,7 +13,7 @@ import argparse
 import json
 
 from dpadmm.engine.experiment import prepare, run_prepared
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 from timing import best, seconds
 
 

@@ -20,7 +20,8 @@ from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.preparing import Prepared, prepare
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.spec import Experiment, RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import Experiment, RunSpec
 from timing import arguments, at_its_best, seconds, show
 
 TOLERANCE = 1e-8
@@ -96,7 +97,7 @@ def large(nodes: int, count: int, algorithm: str, shards: Shards) -> dict[str, f
     parse_topology(topology)
     asked = {"epsilon": 8.0} if algorithm.startswith("private") else {}
     run = RunSpec(algorithm=algorithm, topology=topology, rounds=count, strength=1e-4, **asked)
-    plan = run.plan(shards.counts, shards.width, 2)
+    plan = resolve.plan(run, shards.counts, shards.width, 2)
     cohort = Cohort.of(plan, shards, [0], SeededRandomness(0))
     loss, weights = plan.setting.problem.loss, plan.setting.weights
     spent, gradients = [], []

@@ -33,7 +33,7 @@ from dpadmm.engine.preparing import prepare
 from dpadmm.privacy.randomness import SeededRandomness, generator
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import Shards
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 from timing import show
 
 LOSS = Logistic()

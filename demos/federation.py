@@ -33,7 +33,7 @@ from pyarrow import csv, parquet
 from rich.console import Console
 
 from dpadmm.datasets import ADULT_ENCODER, adult_table
-from dpadmm.schema import Schema
+from dpadmm.spec.columns import Schema
 
 OWNERS = {
     "companies": ("Private",),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dpadmm.spec.toml import loads
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -26,8 +27,8 @@ from dpadmm.policy import Policy
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.losses import Logistic
 from dpadmm.request import Request
-from dpadmm.schema import Schema
-from dpadmm.spec import RunSpec, loads
+from dpadmm.spec.columns import Schema
+from dpadmm.spec.declare import RunSpec
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {

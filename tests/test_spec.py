@@ -14,13 +14,14 @@ from dpadmm.admm.schedules import Fixed, Free53, InverseRoot
 from dpadmm.admm.solvers import Exact, LocalUpdates, Recycled, Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
-from dpadmm.parties import MISSING, FederationSpec
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.penalties import ElasticNet
 from dpadmm.problems.sets import Ball, Box, Intersection
-from dpadmm.spec import DataSpec, Experiment, RunSpec, SimulationSpec, loads, read
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import MISSING, DataSpec, Experiment, FederationSpec, RunSpec, SimulationSpec
+from dpadmm.spec.toml import dumps, loads, read
 
 TABLES = {"run": RunSpec, "data": DataSpec, "simulation": SimulationSpec}
 
@@ -68,7 +69,7 @@ federations = some.builds(
 @given(some.builds(Experiment, **{name: anything(table) for name, table in TABLES.items()}, federation=federations))
 @settings(max_examples=80, deadline=None, derandomize=True)
 def test_what_is_written_reads_back(experiment):
-    assert loads(experiment.dumps()) == experiment
+    assert loads(dumps(experiment)) == experiment
 
 
 def test_a_file_reads_as_its_text(tmp_path):
@@ -83,11 +84,11 @@ def test_a_file_reads_as_its_text(tmp_path):
 
 
 def test_what_is_left_to_the_recipe_is_left_out():
-    text = Experiment().dumps()
+    text = dumps(Experiment())
     assert "schedule" not in text
     assert "epsilon" not in text
     assert 'algorithm = "dp-admm"' in text
-    assert "epsilon = 1.5" in Experiment().changed(epsilon=1.5).dumps()
+    assert "epsilon = 1.5" in dumps(Experiment().changed(epsilon=1.5))
 
 
 def test_every_key_belongs_to_one_table():
@@ -191,17 +192,17 @@ def test_numbers_of_numpy_are_taken_as_pythons():
 
 def test_a_recipe_has_the_changes_of_its_spec():
     spec = RunSpec("dvp", tolerance=1e-6, extra_curvature=2.0, schedule="fixed:0.3")
-    recipe = spec.recipe()
+    recipe = resolve.recipe(spec)
     assert recipe.phases[0].solver == Exact(1e-6)
     assert recipe.phases[0].perturbation == Objective(extra_curvature=2.0)
     assert recipe.schedule == Fixed(0.3)
-    assert RunSpec("dp-admm").recipe() == ALGORITHMS["dp-admm"]
-    assert RunSpec("dp-admm", schedule="inverse-sqrt").recipe().schedule == InverseRoot(1.0)
-    assert RunSpec("pvp", mechanism="gamma-norm").recipe().phases[0].perturbation.mechanism == "gamma-norm"
+    assert resolve.recipe(RunSpec("dp-admm")) == ALGORITHMS["dp-admm"]
+    assert resolve.recipe(RunSpec("dp-admm", schedule="inverse-sqrt")).schedule == InverseRoot(1.0)
+    assert resolve.recipe(RunSpec("pvp", mechanism="gamma-norm")).phases[0].perturbation.mechanism == "gamma-norm"
 
 
 def test_a_problem_has_the_parts_its_spec_names():
-    problem = RunSpec(loss="smoothed-hinge:0.25", penalty="elastic-net:0.3", strength=0.1, set="box:2").problem()
+    problem = resolve.problem(RunSpec(loss="smoothed-hinge:0.25", penalty="elastic-net:0.3", strength=0.1, set="box:2"))
     assert problem.loss == SmoothedHinge(0.25)
     assert problem.penalty == ElasticNet(0.3)
     assert problem.strength == 0.1
@@ -222,7 +223,7 @@ def test_a_problem_has_the_parts_its_spec_names():
 )
 def test_a_recipe_that_cannot_be_made_is_refused(spec, said):
     with pytest.raises(InputError, match=said):
-        spec.recipe()
+        resolve.recipe(spec)
 
 
 @pytest.mark.parametrize(
@@ -237,16 +238,16 @@ def test_a_recipe_that_cannot_be_made_is_refused(spec, said):
 )
 def test_a_problem_that_cannot_be_made_is_refused(changes, said):
     with pytest.raises(InputError, match=said):
-        RunSpec(**changes).problem()
+        resolve.problem(RunSpec(**changes))
 
 
 def test_requests():
-    assert RunSpec("admm").request() == Multiplier(0.0)
-    assert RunSpec("dp-admm", epsilon=1.0, delta=1e-5).request() == TotalBudget((Budget(1.0, 1e-5),))
-    assert RunSpec("dvp", epsilon=1.0).request() == TotalBudget((Budget(1.0, 0.0),))
+    assert resolve.noise_request(RunSpec("admm")) == Multiplier(0.0)
+    assert resolve.noise_request(RunSpec("dp-admm", epsilon=1.0, delta=1e-5)) == TotalBudget((Budget(1.0, 1e-5),))
+    assert resolve.noise_request(RunSpec("dvp", epsilon=1.0)) == TotalBudget((Budget(1.0, 0.0),))
     paper = RunSpec("dp-admm", epsilon=0.1, delta=1e-5, paper_noise=True)
-    assert paper.request() == PaperNoise(Budget(0.1, 1e-5))
-    assert RunSpec("dp-admm", noise_multiplier=2.0, delta=1e-5).request() == Multiplier(2.0, 1e-5)
+    assert resolve.noise_request(paper) == PaperNoise(Budget(0.1, 1e-5))
+    assert resolve.noise_request(RunSpec("dp-admm", noise_multiplier=2.0, delta=1e-5)) == Multiplier(2.0, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +267,7 @@ def test_requests():
 )
 def test_a_request_that_makes_no_sense_is_refused(spec, said):
     with pytest.raises(InputError, match=said):
-        spec.request()
+        resolve.noise_request(spec)
 
 
 def test_a_plan_is_made_of_public_facts():
@@ -274,7 +275,7 @@ def test_a_plan_is_made_of_public_facts():
         "dp-admm", loss="softmax", epsilon=1.0, delta=1e-5, relation="zero-out", rounds=9, rho=0.3, radius=7.0,
         norm_bound=2.0,
     )  # fmt: skip
-    setting = spec.plan(np.array([5, 6]), 4, 3).setting
+    setting = resolve.plan(spec, np.array([5, 6]), 4, 3).setting
     assert (setting.dimension, setting.norm_bound, setting.rounds, setting.rho, setting.radius) == (
         12,
         2.0,
@@ -283,47 +284,49 @@ def test_a_plan_is_made_of_public_facts():
         7.0,
     )
     assert setting.relation is Relation.ZERO_OUT
-    assert setting.problem == spec.problem()
+    assert setting.problem == resolve.problem(spec)
     with pytest.raises(InputError, match="unknown relation 'replaced'; did you mean 'replace'"):
-        replace(spec, relation="replaced").plan(np.array([5, 6]), 4, 3)
+        resolve.plan(replace(spec, relation="replaced"), np.array([5, 6]), 4, 3)
 
 
 # -- Ryu & Kim's recipes, sets, weights and precision ------------------------------------------------------------------
 
 
 def test_local_updates_and_their_parts_have_the_changes_of_their_spec():
-    recipe = RunSpec("out-g", updates=3, unit_gain=True, mechanism="laplace", schedule="free-5.3:0.7").recipe()
+    recipe = resolve.recipe(RunSpec("out-g", updates=3, unit_gain=True, mechanism="laplace", schedule="free-5.3:0.7"))
     assert recipe.phases[0].solver == LocalUpdates(3)
     assert recipe.phases[0].perturbation == Output("laplace", may_leave=True, unit_gain=True)
     assert recipe.schedule == Free53(0.7)
-    assert RunSpec("obj-g").recipe() == ALGORITHMS["obj-g"]
+    assert resolve.recipe(RunSpec("obj-g")) == ALGORITHMS["obj-g"]
 
 
 def test_mini_batches_and_their_mean_have_the_changes_of_their_spec():
     spec = RunSpec("ps-admm", updates=7, batch=64.0, average="over-relaxed", reach=0.5)
-    assert spec.recipe().phases[0].solver == Svrg(7, "over-relaxed", 64.0, "poisson", 0.5)
+    assert resolve.recipe(spec).phases[0].solver == Svrg(7, "over-relaxed", 64.0, "poisson", 0.5)
     uniform = RunSpec("scas-admm", batch=1.0, sampling="uniform")
-    assert uniform.recipe().phases[0].solver == Svrg(batch=1.0, sampling="uniform")
-    assert RunSpec("ps-admm-sgd", batch=0.1).recipe().phases[0].solver == Sgd(batch=0.1)
+    assert resolve.recipe(uniform).phases[0].solver == Svrg(batch=1.0, sampling="uniform")
+    assert resolve.recipe(RunSpec("ps-admm-sgd", batch=0.1)).phases[0].solver == Sgd(batch=0.1)
     # All at once: neither 64 of the records with one draw each, nor one record by coins, would do.
-    printed = RunSpec("ps-admm-paper", batch=64.0, sampling="poisson").recipe().phases[0].solver
+    printed = resolve.recipe(RunSpec("ps-admm-paper", batch=64.0, sampling="poisson")).phases[0].solver
     assert printed == replace(ALGORITHMS["ps-admm-paper"].phases[0].solver, batch=64.0, sampling="poisson")
     assert ALGORITHMS["ps-admm-paper"].phases[0].solver.sampling == "uniform"
     for name, value in (("batch", 0.1), ("sampling", "poisson"), ("average", "plain"), ("reach", 1.0)):
         with pytest.raises(InputError, match=f"algorithm 'dp-admm' has no {name} to set"):
-            replace(RunSpec("dp-admm"), **{name: value}).recipe()
+            resolve.recipe(replace(RunSpec("dp-admm"), **{name: value}))
 
 
 def test_a_rho_is_constant_and_none_leaves_the_recipes_schedule():
-    assert RunSpec("obj-g").recipe().rho == GrowingRho()
-    assert RunSpec("dp-admm").recipe().rho == ConstantRho()
-    assert RunSpec("obj-g", rho=0.3).recipe().rho == ConstantRho()
-    assert RunSpec("dp-admm", rho_schedule="balanced:2").recipe().rho == BalancedRho(2.0)
-    assert RunSpec("obj-g", rho_schedule="growing:0.005:0.05:2000").recipe().rho == GrowingRho(0.005, 0.05, 2000.0)
+    assert resolve.recipe(RunSpec("obj-g")).rho == GrowingRho()
+    assert resolve.recipe(RunSpec("dp-admm")).rho == ConstantRho()
+    assert resolve.recipe(RunSpec("obj-g", rho=0.3)).rho == ConstantRho()
+    assert resolve.recipe(RunSpec("dp-admm", rho_schedule="balanced:2")).rho == BalancedRho(2.0)
+    assert resolve.recipe(RunSpec("obj-g", rho_schedule="growing:0.005:0.05:2000")).rho == GrowingRho(
+        0.005, 0.05, 2000.0
+    )
     counts = np.array([5, 6])
-    plan = RunSpec("obj-g", rho=0.3, epsilon=1.0, delta=1e-5).plan(counts, 4, 2)
+    plan = resolve.plan(RunSpec("obj-g", rho=0.3, epsilon=1.0, delta=1e-5), counts, 4, 2)
     assert [plan.rho(k) for k in (1, 50, 20_000)] == [0.3] * 3
-    plan = RunSpec("obj-g", rho_schedule="constant", epsilon=1.0, delta=1e-5).plan(counts, 4, 2)
+    plan = resolve.plan(RunSpec("obj-g", rho_schedule="constant", epsilon=1.0, delta=1e-5), counts, 4, 2)
     assert plan.rho(1) == 0.1
 
 
@@ -334,9 +337,9 @@ def test_weighting_is_the_recipes_unless_it_is_named(algorithm):
     weights = {"owners": [1 / 5, 1 / 15], "records": [1 / 20, 1 / 20]}
     for weighting in (None, "owners", "records"):
         spec = RunSpec(algorithm, weighting=weighting, epsilon=1.0, delta=1e-5)
-        plan = spec.plan(counts, 4, 2)
+        plan = resolve.plan(spec, counts, 4, 2)
         np.testing.assert_array_equal(plan.setting.weights, weights[weighting or own])
-        assert plan.setting.problem == spec.problem(20 if (weighting or own) == "records" else None)
+        assert plan.setting.problem == resolve.problem(spec, 20 if (weighting or own) == "records" else None)
         np.testing.assert_array_equal(plan.take([1]).setting.weights, weights[weighting or own][1:])
 
 
@@ -360,18 +363,18 @@ def test_weighting_is_the_recipes_unless_it_is_named(algorithm):
 )
 def test_a_recipe_that_cannot_be_made_so_is_refused(spec, said):
     with pytest.raises(InputError, match=said):
-        spec.recipe()
+        resolve.recipe(spec)
 
 
 @pytest.mark.parametrize("precision", ["float16", "double", ""])
 def test_a_precision_there_is_not_is_refused(precision):
     with pytest.raises(InputError, match=rf"unknown precision '{precision}'"):
-        RunSpec("obj-g", precision=precision, epsilon=1.0, delta=1e-5).plan(np.array([5, 6]), 4, 2)
+        resolve.plan(RunSpec("obj-g", precision=precision, epsilon=1.0, delta=1e-5), np.array([5, 6]), 4, 2)
 
 
 def test_a_plan_knows_the_width_of_records_and_their_precision():
     spec = RunSpec("obj-l", loss="softmax", epsilon=1.0, precision="float32", norm_bound=2.0)
-    plan = spec.plan(np.array([5, 15]), 4, 3)
+    plan = resolve.plan(spec, np.array([5, 15]), 4, 3)
     assert (plan.setting.width, plan.setting.dimension, plan.setting.precision) == (4, 12, "float32")
     lost = (
         2 * np.array([5, 15]) / 20 * 2 * 2 * 2 * plan.setting.problem.loss.summation_error(np.array([5, 15]), "float32")
@@ -390,9 +393,9 @@ def test_a_plan_knows_the_width_of_records_and_their_precision():
 )
 def test_a_set_is_a_text_in_a_spec_and_reads_back(text, domain, tmp_path):
     experiment = Experiment().changed(set=text)
-    (tmp_path / "spec.toml").write_text(experiment.dumps())
+    (tmp_path / "spec.toml").write_text(dumps(experiment))
     assert read(tmp_path / "spec.toml").run.set == text
-    assert read(tmp_path / "spec.toml").run.problem().domain == domain
+    assert resolve.problem(read(tmp_path / "spec.toml").run).domain == domain
 
 
 # -- graphs ------------------------------------------------------------------------------------------------------------
@@ -400,33 +403,33 @@ def test_a_set_is_a_text_in_a_spec_and_reads_back(text, domain, tmp_path):
 
 def test_recipes_on_graphs_have_the_changes_of_their_spec():
     spec = RunSpec("private-mr-admm", damping=0.3, dual_rho=0.2, rho=0.1, rho_schedule="geometric:1.1:2:50")
-    recipe = spec.recipe()
+    recipe = resolve.recipe(spec)
     assert recipe.phases[1].solver == Recycled(0.3)
     assert (recipe.rho, recipe.dual_rho) == (GeometricRho(1.1, 2.0, 50.0), ConstantRho(0.2))
-    plan = replace(spec, topology="path:3", epsilon=1.0, rounds=5).plan(np.array([5, 6, 7]), 4, 2)
+    plan = resolve.plan(replace(spec, topology="path:3", epsilon=1.0, rounds=5), np.array([5, 6, 7]), 4, 2)
     assert [plan.rho(k) for k in (1, 2, 3)] == pytest.approx([0.1 * 2 * 1.1, 0.1 * 2 * 1.1, 0.1 * 2 * 1.1**2])
     assert [plan.dual_rho(k) for k in (1, 2, 3)] == [0.2] * 3
     np.testing.assert_array_equal(plan.setting.graph.edges, [[0, 1], [1, 2]])
-    each = RunSpec("mr-admm", rho_schedule="geometric:1.1,1.2,1:2,3,4").recipe()
+    each = resolve.recipe(RunSpec("mr-admm", rho_schedule="geometric:1.1,1.2,1:2,3,4"))
     assert each.rho == GeometricRho((1.1, 1.2, 1.0), (2.0, 3.0, 4.0))
-    own = RunSpec("mr-admm", topology="ring:3", rounds=3).plan(np.array([5, 6, 7]), 4, 2)
+    own = resolve.plan(RunSpec("mr-admm", topology="ring:3", rounds=3), np.array([5, 6, 7]), 4, 2)
     assert own.setting.rho == pytest.approx(1 / 1750)
     assert own.rho(3) == pytest.approx(1.04**2 / 1750)
-    fixed = RunSpec("m-admm", topology="ring:3", rho=0.5).plan(np.array([5, 6, 7]), 4, 2)
+    fixed = resolve.plan(RunSpec("m-admm", topology="ring:3", rho=0.5), np.array([5, 6, 7]), 4, 2)
     assert (fixed.rho(2), fixed.dual_rho(2)) == (pytest.approx(0.5 * 1.04**2), 0.5)
-    named = RunSpec("mr-admm", topology='{"edges": [[0, 1], [2, 1]]}').plan(np.array([5, 6, 7]), 4, 2)
+    named = resolve.plan(RunSpec("mr-admm", topology='{"edges": [[0, 1], [2, 1]]}'), np.array([5, 6, 7]), 4, 2)
     np.testing.assert_array_equal(named.setting.graph.edges, [[0, 1], [1, 2]])
 
 
 def test_a_rho_may_be_given_beside_a_schedule_that_starts_from_it():
-    assert RunSpec("admm", rho=0.3, rho_schedule="geometric").recipe().rho == GeometricRho()
-    plan = RunSpec("admm", rho=0.3, rho_schedule="geometric:1.5").plan(np.array([5, 6]), 4, 2)
+    assert resolve.recipe(RunSpec("admm", rho=0.3, rho_schedule="geometric")).rho == GeometricRho()
+    plan = resolve.plan(RunSpec("admm", rho=0.3, rho_schedule="geometric:1.5"), np.array([5, 6]), 4, 2)
     assert [plan.rho(k) for k in (1, 2)] == pytest.approx([0.45, 0.675])
-    plan = RunSpec("mr-admm", rho=0.3, topology="ring:3").plan(np.array([5, 6, 7]), 4, 2)
+    plan = resolve.plan(RunSpec("mr-admm", rho=0.3, topology="ring:3"), np.array([5, 6, 7]), 4, 2)
     assert plan.rho(1) == pytest.approx(0.312)
     for schedule in ("growing", "balanced:2"):
         with pytest.raises(InputError, match=f"give a rho or the rho schedule '{schedule}', not both"):
-            RunSpec("obj-g", rho=0.3, rho_schedule=schedule).recipe()
+            resolve.recipe(RunSpec("obj-g", rho=0.3, rho_schedule=schedule))
 
 
 GRAPH_TERMS = {
@@ -485,7 +488,7 @@ GRAPH_TERMS = {
 @pytest.mark.parametrize(("spec", "said"), GRAPH_TERMS.values(), ids=GRAPH_TERMS)
 def test_terms_that_fit_no_graph_are_refused(spec, said):
     with pytest.raises(InputError, match=said):
-        spec.plan(np.array([5, 6, 7]), 4, 2)
+        resolve.plan(spec, np.array([5, 6, 7]), 4, 2)
 
 
 # -- requests for noise ------------------------------------------------------------------------------------------------
@@ -493,22 +496,24 @@ def test_terms_that_fit_no_graph_are_refused(spec, said):
 
 def test_requests_for_each_agent_and_by_density():
     spec = RunSpec("private-mr-admm")
-    assert replace(spec, alpha=(2.0,)).request() == Density((2.0,))
-    assert replace(spec, alpha=(2.0, 3.0), delta=1e-4).request() == Density((2.0, 3.0), 1e-4)
+    assert resolve.noise_request(replace(spec, alpha=(2.0,))) == Density((2.0,))
+    assert resolve.noise_request(replace(spec, alpha=(2.0, 3.0), delta=1e-4)) == Density((2.0, 3.0), 1e-4)
     budgets = (Budget(1.0, 1e-5), Budget(2.0, 1e-5))
-    assert replace(spec, epsilons=(1.0, 2.0), delta=1e-5).request() == TotalBudget(budgets)
-    assert replace(spec, epsilons=(1.0, 2.0), deltas=(1e-5,)).request() == TotalBudget(budgets)
-    assert replace(spec, epsilons=(1.0,), deltas=(1e-5,)).request() == TotalBudget(budgets[:1])
+    assert resolve.noise_request(replace(spec, epsilons=(1.0, 2.0), delta=1e-5)) == TotalBudget(budgets)
+    assert resolve.noise_request(replace(spec, epsilons=(1.0, 2.0), deltas=(1e-5,))) == TotalBudget(budgets)
+    assert resolve.noise_request(replace(spec, epsilons=(1.0,), deltas=(1e-5,))) == TotalBudget(budgets[:1])
     apart = (Budget(1.0, 1e-5), Budget(2.0, 0.0))
-    assert replace(spec, epsilons=(1.0, 2.0), deltas=(1e-5, 0.0)).request() == TotalBudget(apart)
-    assert replace(spec, epsilons=(1.0, 2.0)).request() == TotalBudget((Budget(1.0, 0.0), Budget(2.0, 0.0)))
-    part = replace(spec, epsilons=(1.0, 2.0), evaluation_epsilon=0.25).request()
+    assert resolve.noise_request(replace(spec, epsilons=(1.0, 2.0), deltas=(1e-5, 0.0))) == TotalBudget(apart)
+    assert resolve.noise_request(replace(spec, epsilons=(1.0, 2.0))) == TotalBudget(
+        (Budget(1.0, 0.0), Budget(2.0, 0.0))
+    )
+    part = resolve.noise_request(replace(spec, epsilons=(1.0, 2.0), evaluation_epsilon=0.25))
     assert part == TotalBudget((Budget(0.75, 0.0), Budget(1.75, 0.0)))
     assert TotalBudget(apart).delta == 0.0
-    assert RunSpec("admm", noise_multiplier=0.0).request() == Multiplier(0.0)
-    assert RunSpec("admm", delta=1e-5).request() == Multiplier(0.0)
-    assert replace(spec, noise_multiplier=0.0).request() == Multiplier(0.0)
-    assert RunSpec("ps-admm-paper", epsilon=1.0, delta=1e-5).request() == PaperNoise(Budget(1.0, 1e-5))
+    assert resolve.noise_request(RunSpec("admm", noise_multiplier=0.0)) == Multiplier(0.0)
+    assert resolve.noise_request(RunSpec("admm", delta=1e-5)) == Multiplier(0.0)
+    assert resolve.noise_request(replace(spec, noise_multiplier=0.0)) == Multiplier(0.0)
+    assert resolve.noise_request(RunSpec("ps-admm-paper", epsilon=1.0, delta=1e-5)) == PaperNoise(Budget(1.0, 1e-5))
 
 
 PRIVATE_GRAPH = RunSpec("private-r-admm")
@@ -571,7 +576,7 @@ CONFLICTS = {
 @pytest.mark.parametrize(("changes", "said"), CONFLICTS.values(), ids=CONFLICTS)
 def test_requests_for_noise_that_contradict_themselves_are_refused(changes, said):
     with pytest.raises(InputError, match=said):
-        replace(PRIVATE_GRAPH, **changes).request()
+        resolve.noise_request(replace(PRIVATE_GRAPH, **changes))
 
 
 @pytest.mark.parametrize(
@@ -587,20 +592,20 @@ def test_requests_for_noise_that_contradict_themselves_are_refused(changes, said
 )
 def test_a_recipe_that_is_not_private_takes_no_noise(changes, said):
     with pytest.raises(InputError, match=said):
-        replace(RunSpec("r-admm"), **changes).request()
+        resolve.noise_request(replace(RunSpec("r-admm"), **changes))
 
 
 def test_a_recipe_as_printed_takes_one_budget_and_no_evaluation():
     printed = RunSpec("ps-admm-paper", epsilon=1.0, delta=1e-5)
     with pytest.raises(InputError, match="evaluation_epsilon is a part of a total budget"):
-        replace(printed, evaluation_epsilon=0.1).request()
+        resolve.noise_request(replace(printed, evaluation_epsilon=0.1))
     with pytest.raises(InputError, match="the papers' noise is the same for all agents"):
-        replace(printed, epsilon=None, epsilons=(1.0, 2.0)).request()
+        resolve.noise_request(replace(printed, epsilon=None, epsilons=(1.0, 2.0)))
 
 
 def test_one_delta_or_several_not_both():
     with pytest.raises(InputError, match="give one delta for all agents or deltas for each, not both"):
-        RunSpec(epsilons=(1.0, 2.0), deltas=(1e-5, 1e-6), delta=1e-5).request()
+        resolve.noise_request(RunSpec(epsilons=(1.0, 2.0), deltas=(1e-5, 1e-6), delta=1e-5))
 
 
 def test_a_federation_is_a_table_of_its_own(tmp_path):
@@ -615,9 +620,9 @@ def test_a_federation_is_a_table_of_its_own(tmp_path):
 
 
 def test_a_run_without_owners_far_away_says_nothing_of_them():
-    assert "federation" not in Experiment().dumps()
-    assert "owners" not in Experiment().dumps()
-    text = Experiment().changed(missing="stale").dumps()
+    assert "federation" not in dumps(Experiment())
+    assert "owners" not in dumps(Experiment())
+    text = dumps(Experiment().changed(missing="stale"))
     assert '[federation]\nmissing = "stale"' in text
     assert "owners" not in text.split("[federation]")[1]
     assert "public_test" not in text

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dpadmm.problems.sets import SETS
     from dpadmm.problems.shards import Shards, gather
     from dpadmm.problems.stored_shards import StoredShards, gather_blocks
-    from dpadmm.spec import Experiment
+    from dpadmm.spec.declare import Experiment
 
 __version__ = version("dpadmm")
 
@@ -48,7 +48,7 @@ _HOMES = {
     "Accounts": "dpadmm.privacy.accounting",
     "Budget": "dpadmm.privacy.calibration",
     "ConvergenceError": "dpadmm.errors",
-    "Experiment": "dpadmm.spec",
+    "Experiment": "dpadmm.spec.declare",
     "Guarantee": "dpadmm.privacy.accounting",
     "InputError": "dpadmm.errors",
     "PrivateLinearSVC": "dpadmm.estimators",

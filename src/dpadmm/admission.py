@@ -17,6 +17,7 @@ from dpadmm.errors import InputError, Refused
 from dpadmm.policy import Policy
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards
+from dpadmm.spec import resolve
 
 
 def check_parts(
@@ -50,8 +51,8 @@ def check_policy(
     terms = agreement.run
     if terms.algorithm not in policy.algorithms:
         raise Refused(f"algorithm {terms.algorithm!r} is not allowed here; {', '.join(policy.algorithms)} are.")
-    if terms.loss_text.split(":")[0] not in policy.losses:
-        raise Refused(f"loss {terms.loss_text!r} is not allowed here; {', '.join(policy.losses)} are.")
+    if resolve.loss_text(terms).split(":")[0] not in policy.losses:
+        raise Refused(f"loss {resolve.loss_text(terms)!r} is not allowed here; {', '.join(policy.losses)} are.")
     if terms.relation != policy.relation or booked != policy.relation:
         raise Refused(f"relation {terms.relation!r} is not the {policy.relation!r} that this owner accounts by.")
     if terms.clip > policy.norm_bound:

@@ -29,7 +29,6 @@ from dpadmm.admm.rounds import AgentState, answer, begin
 from dpadmm.agreement import Agreement
 from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.joined import Joined, in_force
-from dpadmm.parties import WAIT
 from dpadmm.policy import Policy
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.ledger.protocol import Ledger, Step, Stored
@@ -39,6 +38,7 @@ from dpadmm.privacy.relations import Relation
 from dpadmm.privacy.serialization import digest
 from dpadmm.problems.shards import Shards
 from dpadmm.request import EVALUATION, Request, is_name
+from dpadmm.spec.declare import WAIT
 
 
 class Agent:

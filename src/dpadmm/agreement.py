@@ -13,10 +13,10 @@ import numpy as np
 from dpadmm._fields import names, typed
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError
-from dpadmm.parties import DROP, MISSING, WAIT
 from dpadmm.privacy.serialization import canonical, digest
-from dpadmm.schema import Schema
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.columns import Schema
+from dpadmm.spec.declare import DROP, MISSING, WAIT, RunSpec
 
 LARGEST = 10**9  # of any whole number in the terms
 
@@ -98,7 +98,7 @@ class Agreement:
         for name, recipe in (("components", "private-components"), ("standardise", "private-column-moments")):
             if getattr(self.run, name) is not None:
                 raise InputError(f"{name} is a run of its own, {recipe!r}, before the one on the rows it leads to.")
-        consensus = self.run.recipe().consensus
+        consensus = resolve.recipe(self.run).consensus
         if self.missing != WAIT and consensus.decentralised:
             raise InputError("on a graph no round can be missed: a node's neighbours cannot go on without its release.")
         if self.missing == DROP and not consensus.drops:
@@ -106,7 +106,7 @@ class Agreement:
                 f"algorithm {self.run.algorithm!r}: its server counts on the duals of all agents, and cannot combine a "
                 f"round without one; choose missing = 'stale' or 'wait'."
             )
-        return self.run.plan(counts, self.width, self.classes, self.records_per_person)
+        return resolve.plan(self.run, counts, self.width, self.classes, self.records_per_person)
 
     def describe(self) -> dict[str, Any]:
         """For the ledger: what was run, in a few words."""

@@ -10,9 +10,9 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.rounds import AgentState, absorb, begin, unmoved
 from dpadmm.agreement import Agreement
 from dpadmm.errors import Refused
-from dpadmm.parties import DROP, WAIT
 from dpadmm.policy import Policy
 from dpadmm.privacy.ledger.protocol import Ledger
+from dpadmm.spec.declare import DROP, WAIT
 
 
 @dataclass(eq=False)

@@ -29,7 +29,8 @@ from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import ClippedSquared, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import gather
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 
 ZERO_OUT, REPLACE = Relation.ZERO_OUT, Relation.REPLACE
 ROWS, RECORDS, WIDTH, REACH = 3000, 10, 3, 0.05
@@ -273,7 +274,7 @@ def test_agents_with_as_many_records_but_other_budgets_have_each_their_own_split
 def test_noise_is_found_where_drawing_a_record_is_about_as_rare_as_delta(algorithm):
     """Noise of the size of a drawn record's shift is then hundreds of times too loud."""
     spec = RunSpec(algorithm, epsilon=1.0, delta=1e-2, relation="zero-out", batch=0.001, rounds=1, updates=1)
-    plan = spec.plan(np.array([2000]), 3, 2)
+    plan = resolve.plan(spec, np.array([2000]), 3, 2)
     spent = plan.accounts().worst(1e-2).epsilon
     assert spent <= 1.0
     # Without an anchor nothing happens but with the chance of being drawn, which delta covers whatever the noise.

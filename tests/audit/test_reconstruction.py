@@ -20,7 +20,8 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 
 ONE = (Budget(1.0, 1e-5),)
 
@@ -87,8 +88,11 @@ def test_a_budget_that_is_none_protects_nobody() -> None:
 )  # fmt: skip
 def test_what_messages_reveal_is_the_gradient(algorithm: str, source: str) -> None:
     shards, classes = _shards(source)
-    plan = RunSpec(algorithm=algorithm, loss="logistic" if classes == 2 else "softmax", rounds=5, strength=0.1).plan(
-        shards.counts, shards.width, classes
+    plan = resolve.plan(
+        RunSpec(algorithm=algorithm, loss="logistic" if classes == 2 else "softmax", rounds=5, strength=0.1),
+        shards.counts,
+        shards.width,
+        classes,
     )
     points, gradients = overheard(plan, shards, 0)
     loss, own = plan.setting.problem.loss, shards.take([0])
@@ -100,7 +104,7 @@ def test_the_extra_curvature_of_dvp_is_public_and_taken_off() -> None:
     """What is left after it is the gradient and the noise; the true gradient is no longer than the bound."""
     shards, classes = _shards("breast-cancer")
     spec = RunSpec(algorithm="dvp", loss="logistic", rounds=2, noise_multiplier=1e-9, extra_curvature=3.0)
-    plan = spec.plan(shards.counts, shards.width, classes)
+    plan = resolve.plan(spec, shards.counts, shards.width, classes)
     points, gradients = overheard(plan, shards, 0)
     own = shards.take([0])
     true = plan.setting.problem.loss.gradient(own, points[:1], plan.local.weights[:1])
@@ -110,7 +114,9 @@ def test_the_extra_curvature_of_dvp_is_public_and_taken_off() -> None:
 def test_only_messages_are_used() -> None:
     """A state whose private memory is rubbish, and records that are not there, change nothing."""
     shards, classes = _shards("digits")
-    plan = RunSpec(algorithm="linearised-admm", loss="softmax", rounds=3).plan(shards.counts, shards.width, classes)
+    plan = resolve.plan(
+        RunSpec(algorithm="linearised-admm", loss="softmax", rounds=3), shards.counts, shards.width, classes
+    )
     cohort = Cohort.of(plan, shards, [0], SeededRandomness(0))
     for message in messages(cohort, start(cohort), np.array([0])):
         memory = Memory(np.full_like(message.before.memory.point, np.nan), {"x": np.full(3, np.nan)})

@@ -37,7 +37,8 @@ from dpadmm.privacy.randomness import Randomness, SeededRandomness, derived
 from dpadmm.problems.losses.capped import CAP
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.standard import BOUND, Standard, standard
-from dpadmm.spec import Experiment
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import Experiment
 
 EPSILON, DELTA, SHARE, CONFIDENCE = 2.0, 1e-5, 0.2, 0.95
 ROUNDS, RECORDS, TRANSCRIPTS, FEWER = 3, 40, 10_000, 6_000
@@ -259,7 +260,7 @@ def test_a_release_that_is_not_counted_is_refuted(relation, monkeypatch):
     with pytest.raises(InputError, match="the run would cost"):  # unless the account is lied to as well
         pair(relation, standardise=LARGE)
     counts = np.array([RECORDS])
-    monkeypatch.setattr(Stage, "planned", lambda stage, width: stage.rest.plan(counts, width, stage.classes))
+    monkeypatch.setattr(Stage, "planned", lambda stage, width: resolve.plan(stage.rest, counts, width, stage.classes))
     broken = pair(relation, standardise=LARGE)
     assert broken.claimed <= EPSILON
     assert reached(broken, each=FEWER) > broken.claimed

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from dpadmm.spec import read
+from dpadmm.spec.toml import read
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-5)
 TERMS = ("train", "--data", "synthetic", "--algorithm", "auto", "--agents", 4, *BUDGET)

@@ -15,7 +15,7 @@ from dpadmm.federation.site import Settings, Site
 from dpadmm.federation.submission import prepare
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.relations import Relation
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 
 COLUMNS = """
 target = "ill"

@@ -55,8 +55,8 @@ def test_recipes_without_mini_batches_have_none_to_set(dpadmm: Any) -> None:
 
 
 def test_auto_shows_the_table_of_choices(dpadmm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpadmm.engine.choices.BATCHES", (0.1, 0.3))
-    monkeypatch.setattr("dpadmm.engine.choices.UPDATES", (2, 5))
+    monkeypatch.setattr("dpadmm.spec.tuning.BATCHES", (0.1, 0.3))
+    monkeypatch.setattr("dpadmm.spec.tuning.UPDATES", (2, 5))
     flags = ("--algorithm", "ps-admm-sgd", "--relation", "zero-out", *BUDGET, "--auto")
     shown = dpadmm(*SMALL, *flags).stdout
     assert "records a round" in shown

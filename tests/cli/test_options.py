@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from dpadmm.cli.main import app
-from dpadmm.spec import DataSpec, RunSpec, SimulationSpec
+from dpadmm.spec.declare import DataSpec, RunSpec, SimulationSpec
 
 # Columns are tables, which only a spec file can say; an evaluation is an owner's answer, not part of a simulation.
 FILE_ONLY = {"columns", "evaluation_epsilon"}

@@ -16,7 +16,7 @@ from dpadmm.engine.comparing import arrange, compare
 from dpadmm.engine.frontier import Cell
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.papers import ALGORITHMS
-from dpadmm.spec import AUTO, Experiment
+from dpadmm.spec.declare import AUTO, Experiment
 
 RUN: dict[str, Any] = {"source": "tiny", "rounds": 4, "seed": 3}
 TERMS: dict[str, Any] = {**RUN, "agents": (3, 5), "epsilons": (2.0, 0.5), "delta": 1e-5, "repeats": 3}

@@ -21,7 +21,7 @@ from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import gather
 from dpadmm.request import Request
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -10,7 +10,7 @@ from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import Loss
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 
 LOUD = 1e8  # an epsilon at which nothing of the noise is seen
 

@@ -12,12 +12,12 @@ import pytest
 
 from dpadmm.engine import experiment as module
 from dpadmm.engine import live
-from dpadmm.engine.account import described
 from dpadmm.engine.experiment import train
 from dpadmm.engine.history import History
 from dpadmm.engine.live import Live, alive, process
 from dpadmm.engine.preparing import prepare
 from dpadmm.errors import ConvergenceError, InputError
+from dpadmm.spec.projected_cost import described
 
 
 class Stop(Exception):

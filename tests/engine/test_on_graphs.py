@@ -17,7 +17,7 @@ from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import NoOpDpEvent
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 
 RECYCLED = ["private-r-admm", "private-mr-admm"]
 

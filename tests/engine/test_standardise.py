@@ -22,7 +22,7 @@ from dpadmm.privacy.events import NonPrivateDpEvent, PureDpEvent
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import STATISTICS, ColumnMoments
 from dpadmm.problems.standard import BOUND, Standard, standard
-from dpadmm.spec import RunSpec
+from dpadmm.spec.declare import RunSpec
 
 WIDTH, ROUNDS, DELTA = 5, 12, 1e-5
 

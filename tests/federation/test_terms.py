@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError
-from dpadmm.parties import MISSING, FederationSpec
+from dpadmm.spec.declare import MISSING, FederationSpec
 
 RECIPES: list[dict[str, Any]] = [
     {},

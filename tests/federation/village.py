@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from dpadmm.spec.toml import loads
 
 from dpadmm.agreement import Agreement
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
@@ -23,8 +24,8 @@ from dpadmm.federation.site import Settings, Site
 from dpadmm.federation.sources import Source
 from dpadmm.federation.walking import Turns, Walks
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
-from dpadmm.schema import Schema
-from dpadmm.spec import Experiment, RunSpec, loads
+from dpadmm.spec.columns import Schema
+from dpadmm.spec.declare import Experiment, RunSpec
 
 OWNERS = ("ahorn", "birke", "eiche")
 SCHEMA = Schema.of(

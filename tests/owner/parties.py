@@ -20,7 +20,7 @@ from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandom
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.request import Request
-from dpadmm.spec import RunSpec
+from dpadmm.spec.declare import RunSpec
 
 RECORDS, WIDTH, ROUNDS = 60, 3, 6
 

@@ -18,7 +18,7 @@ from dpadmm.problems.components import Rule, components
 from dpadmm.problems.losses.statistics import unpack
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.request import Request
-from dpadmm.spec import RunSpec
+from dpadmm.spec.declare import RunSpec
 
 COUNTS, WIDTH, ROUNDS, DELTA = (400, 300), 5, 4, 1e-5
 MOMENTS = RunSpec("private-components", rounds=1, penalty="none", strength=0.0, noise_multiplier=8.0, delta=DELTA)

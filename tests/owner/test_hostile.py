@@ -20,7 +20,7 @@ from dpadmm.errors import Refused
 from dpadmm.privacy.ledger.protocol import Seal
 from dpadmm.privacy.ledger.verify import verify
 from dpadmm.request import Request
-from dpadmm.spec import RunSpec
+from dpadmm.spec.declare import RunSpec
 
 TORTURE = os.environ.get("DPADMM_TORTURE") == "1"
 SHAPE = (1, 3)

@@ -25,7 +25,7 @@ from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.request import Request
-from dpadmm.spec import RunSpec
+from dpadmm.spec.declare import RunSpec
 
 ROUNDS, WIDTH = 6, 3
 RING, RANDOM = "ring:4", "erdos-renyi:5:0.5"

@@ -33,7 +33,8 @@ from dpadmm.problems.problem import Problem
 from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Box
 from dpadmm.request import Request
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 
 ZERO_OUT, REPLACE = Relation.ZERO_OUT, Relation.REPLACE
 PROBLEM = Problem(penalty=L2(), strength=0.05)
@@ -218,15 +219,15 @@ def test_the_printed_noise_buys_far_less_than_it_claims(claimed, sigma, true):
 def test_the_printed_noise_is_asked_for_by_its_recipe_alone(split_of_noise):
     counts = np.array([500, 500])
     printed = RunSpec("ps-admm-paper", epsilon=0.5, delta=1e-3, rounds=3, updates=4)
-    assert printed.request() == PaperNoise(Budget(0.5, 1e-3))
-    plan = printed.plan(counts, 4, 2)
+    assert resolve.noise_request(printed) == PaperNoise(Budget(0.5, 1e-3))
+    plan = resolve.plan(printed, counts, 4, 2)
     sigma = plan.level.sigma
     np.testing.assert_allclose(sigma, math.sqrt(12 * math.log(1e3)) / (500 * 0.5), rtol=1e-9)
     assert plan.accounts().worst(1e-3).epsilon > 0.5
     sound = RunSpec("ps-admm", epsilon=0.5, delta=1e-3, relation="zero-out")
-    assert sound.request() == TotalBudget((Budget(0.5, 1e-3),))
+    assert resolve.noise_request(sound) == TotalBudget((Budget(0.5, 1e-3),))
     with pytest.raises(InputError, match="evaluation_epsilon is a part of a total budget"):
-        replace(printed, evaluation_epsilon=0.1).request()
+        resolve.noise_request(replace(printed, evaluation_epsilon=0.1))
 
 
 # -- post-processing ---------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from dpadmm.problems.penalties import L2
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Box, Each, Range
-from dpadmm.spec import RunSpec
+from dpadmm.spec.declare import RunSpec
 
 SIZES = (6, 11, 8, 9, 7)
 PROBLEM = Problem(penalty=L2(), strength=0.05)

@@ -24,7 +24,8 @@ from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import STATISTICS, ColumnMoments
 from dpadmm.problems.shards import gather
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 
 
 @pytest.fixture
@@ -187,7 +188,7 @@ def test_no_pair_of_ten_thousand_exceeds_it(rng: np.random.Generator, scale: flo
 
 def planned(counts: Any, width: int, **terms: Any) -> Plan:
     run = RunSpec("private-column-moments", rounds=1, penalty="none", strength=0.0, **terms)
-    return run.plan(np.asarray(counts), width, 0)
+    return resolve.plan(run, np.asarray(counts), width, 0)
 
 
 @pytest.mark.parametrize("relation", ["replace", "zero-out"])
@@ -237,6 +238,6 @@ def test_a_recipe_of_a_statistic_goes_with_it_and_with_no_loss() -> None:
         ("dp-accelerated", "column-moments"),
     ):
         with pytest.raises(InputError, match=f"algorithm '{algorithm}' does not go with loss '{loss}'"):
-            RunSpec(algorithm, loss=loss).problem()
-    assert isinstance(RunSpec("private-column-moments").problem().loss, ColumnMoments)
+            resolve.problem(RunSpec(algorithm, loss=loss))
+    assert isinstance(resolve.problem(RunSpec("private-column-moments")).loss, ColumnMoments)
     assert ALGORITHMS["private-column-moments"].twin == "column-moments"

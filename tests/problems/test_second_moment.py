@@ -24,7 +24,8 @@ from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import SecondMoment
 from dpadmm.problems.losses.statistics import pack, unpack
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 
 LOSS = SecondMoment()
 
@@ -154,7 +155,7 @@ def test_in_the_1_norm_rows_of_numbers_of_one_size_come_close(rng: np.random.Gen
 
 def planned(counts: Any, width: int, **terms: Any) -> Plan:
     run = RunSpec("private-components", rounds=1, penalty="none", strength=0.0, **terms)
-    return run.plan(np.asarray(counts), width, 0)
+    return resolve.plan(run, np.asarray(counts), width, 0)
 
 
 def deviation(plan: Plan) -> NDArray[Any]:
@@ -218,6 +219,6 @@ def test_a_recipe_of_a_statistic_goes_with_it_and_with_no_loss() -> None:
         ("dp-admm", "second-moment"),
     ):
         with pytest.raises(InputError, match=f"algorithm '{algorithm}' does not go with loss '{loss}'"):
-            RunSpec(algorithm, loss=loss).problem()
-    assert isinstance(RunSpec("private-components").problem().loss, SecondMoment)
+            resolve.problem(RunSpec(algorithm, loss=loss))
+    assert isinstance(resolve.problem(RunSpec("private-components")).loss, SecondMoment)
     assert ALGORITHMS["private-components"].twin == "components"

@@ -21,7 +21,7 @@ from dpadmm.reproducing.magnitudes import of_power_flow, of_training, variance
 from dpadmm.reproducing.outcome import Outcome
 from dpadmm.reproducing.running import digest, run, run_all
 from dpadmm.reproducing.target import Job
-from dpadmm.spec import Experiment
+from dpadmm.spec.declare import Experiment
 
 SETTINGS = {
     "source": "synthetic",

@@ -33,7 +33,8 @@ from dpadmm.privacy.accounting import Guarantee
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.randomness import SeededRandomness, generator
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.spec import DataSpec, RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import DataSpec, RunSpec
 
 VICTIM = 0
 BUDGETS = (Budget(8.0, 1e-5), Budget(1.0, 1e-5))
@@ -106,7 +107,7 @@ def reconstruct(
         norm_bound=dataset.norm_bound,
     )  # fmt: skip
     picked = dataset.take(generator(seed, "reconstruction").choice(len(dataset), records * agents, replace=False))
-    targets = spec.problem().loss.encode(picked.targets, classes)
+    targets = resolve.problem(spec).loss.encode(picked.targets, classes)
     owner = np.repeat(np.arange(agents), records)
     names = [f"agent {i}" for i in range(agents)]
     rows = picked.features if isinstance(picked.features, np.ndarray) else picked.features.toarray()
@@ -120,7 +121,7 @@ def reconstruct(
         asked = spec
         if budget is not None:
             asked = replace(spec, algorithm=algorithm, epsilon=budget.epsilon, delta=budget.delta)
-        plan = asked.plan(shards.counts, shards.width, classes)
+        plan = resolve.plan(asked, shards.counts, shards.width, classes)
         points, gradients = overheard(plan, shards, seed)
         found = invert(
             points, gradients, weight=float(plan.local.weights[VICTIM]), records=records, classes=classes,

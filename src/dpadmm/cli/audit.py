@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
 from dpadmm.cli.options import numbers
 from dpadmm.errors import InputError
+from dpadmm.spec import resolve
 
 if TYPE_CHECKING:
     from dpadmm.audit.auditing import Audit
@@ -94,7 +95,7 @@ def audit(
     from dpadmm.audit.auditing import audit as attack
     from dpadmm.audit.scene import Stage
     from dpadmm.cli import figures
-    from dpadmm.spec import RunSpec
+    from dpadmm.spec.declare import RunSpec
 
     budgets = numbers("--epsilon", epsilon)
     if write is not None:
@@ -125,7 +126,7 @@ def audit(
             told: dict[str, Any] = {"announce": progress.announce, "skipped": print_warning, "progress": progress.move}
             found = list(all_of_them.audits(budgets, delta, **told, **more))
     else:
-        recipe = RunSpec(algorithm=algorithm, updates=updates, mechanism=mechanism).recipe()
+        recipe = resolve.recipe(RunSpec(algorithm=algorithm, updates=updates, mechanism=mechanism))
         with _bar(as_json) as progress:
             progress.announce(algorithm)
             found = [attack(recipe, budget, delta, progress=progress.move, **more) for budget in budgets]

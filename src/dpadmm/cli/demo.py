@@ -46,7 +46,7 @@ def demo(as_json: AsJson = False) -> None:
     """Train DP-ADMM on Adult at a total budget, and compare it with DPSGD and with no privacy at all."""
     from dpadmm.engine.experiment import run_prepared, train
     from dpadmm.engine.preparing import prepare
-    from dpadmm.spec import Experiment
+    from dpadmm.spec.declare import Experiment
 
     began = time.perf_counter()
     console = out()

@@ -60,7 +60,7 @@ def init(
     The folder authority/ signs certificates: keep it secret.
     """
     from dpadmm.federation.kits import create
-    from dpadmm.schema import Schema
+    from dpadmm.spec.columns import Schema
 
     schema = Schema.read(columns)
     made = create(

@@ -1,7 +1,7 @@
 """The options of `train`, one for each field of a spec.
 
-Their defaults are all None, which means: what the spec file says, else what `dpadmm.spec` says. The values shown in the
-help repeat the latter, because importing the library for a help text would be slow; a test compares them.
+Their defaults are all None, which means: what the spec file says, else what `spec/declare.py` says. The values shown
+in the help repeat the latter, because importing the library for a help text would be slow; a test compares them.
 """
 
 from __future__ import annotations

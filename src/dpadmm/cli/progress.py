@@ -12,7 +12,7 @@ from dpadmm.cli.console import err
 
 if TYPE_CHECKING:
     from dpadmm.engine.history import History
-    from dpadmm.spec import Experiment
+    from dpadmm.spec.declare import Experiment
 
 Callback = Callable[[int, int, "History"], None]
 
@@ -31,7 +31,7 @@ def bar(experiment: Experiment, shown: bool) -> Iterator[Callback | None]:
         TextColumn("{task.fields[figures]}"),
         TimeRemainingColumn(compact=True),
     )
-    from dpadmm.spec import AUTO, ROUNDS
+    from dpadmm.spec.declare import AUTO, ROUNDS
 
     run, repeats = experiment.run, experiment.simulation.repeats
     rounds = run.rounds or (None if run.algorithm == AUTO else ROUNDS)  # None: not chosen yet, so the bar has no end

@@ -45,7 +45,7 @@ def submit(
     from dpadmm.federation.kits import Federation
     from dpadmm.federation.submission import prepare
     from dpadmm.federation.submission import submit as run
-    from dpadmm.spec import read
+    from dpadmm.spec.toml import read
 
     folder = prepare(Federation.open(federation), read(spec), name or spec.stem)
     if folder.finished and folder.status()["state"] == "finished":

@@ -12,7 +12,7 @@ from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.spec import Experiment
+    from dpadmm.spec.declare import Experiment
 
 
 def register(app: typer.Typer) -> None:
@@ -156,7 +156,8 @@ def _topology(given: str | None) -> str | None:
 
 def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:
     """What flags then change: a spec file, the interrupted run's own spec, or the defaults."""
-    from dpadmm.spec import Experiment, read
+    from dpadmm.spec.declare import Experiment
+    from dpadmm.spec.toml import read
 
     if resume and out is None:
         raise InputError("--resume needs --out, the folder of the interrupted run.")

@@ -26,7 +26,8 @@ from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.reference import optimum
-from dpadmm.spec import AUTO, Experiment, RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import AUTO, Experiment, RunSpec
 
 ALL, BASELINE, OPTIMUM = "all", "dpsgd", "optimum"
 PROBE = "gradient-descent"  # it takes any loss, penalty and set: what it refuses, data or problem are to blame for
@@ -71,7 +72,7 @@ class Job:
             standard_error=float(np.std(errors, ddof=1)) / math.sqrt(errors.size) if errors.size > 1 else None,
             repeats=errors.size,
             rounds=result.plan.setting.rounds,
-            loss=result.experiment.run.loss_text,
+            loss=resolve.loss_text(result.experiment.run),
             topology=self.experiment.run.topology,
         )
         return cell, result.warnings
@@ -83,7 +84,7 @@ class Job:
         model = optimum(setting.problem, prepared.shards, setting.dimension)
         assert prepared.test is not None
         error = float(metrics.test_errors(setting.problem.loss, prepared.test, model[None, :])[0])
-        loss = self.experiment.run.loss_text
+        loss = resolve.loss_text(self.experiment.run)
         return Cell(self.algorithm, OPTIMUM, self.agents, None, None, error, None, 1, 0, loss, None), ()
 
 

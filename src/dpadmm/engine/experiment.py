@@ -19,7 +19,6 @@ from dpadmm.admm.recycling_condition import Condition, condition
 from dpadmm.admm.solvers import Exact, Recycled
 from dpadmm.datasets.curves.slope import SlopeError
 from dpadmm.engine import checkpoint
-from dpadmm.engine.account import described
 from dpadmm.engine.engines import opened
 from dpadmm.engine.folder import Folder
 from dpadmm.engine.history import History
@@ -35,7 +34,9 @@ from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.components import Components
-from dpadmm.spec import Experiment
+from dpadmm.spec import resolve, toml
+from dpadmm.spec.declare import Experiment
+from dpadmm.spec.projected_cost import described
 
 LARGEST_GRAPH = 100  # nodes up to which the convergence of recycled rounds is looked into without being asked
 NUMBERS_AT_ONCE = 50_000_000  # how large the batch of runs that go side by side may grow
@@ -81,7 +82,7 @@ def run_prepared(
     if checkpoint_every < 1:
         raise InputError(f"checkpoint_every {checkpoint_every}: counts rounds, at least 1.")
     folder = None if out is None else Folder.open(Path(out), prepared.experiment, resume)
-    digest = hashlib.sha256(prepared.experiment.dumps().encode()).hexdigest()
+    digest = hashlib.sha256(toml.dumps(prepared.experiment).encode()).hexdigest()
     setting, repeats = prepared.plan.setting, prepared.experiment.simulation.repeats
     with Live(None if folder is None else folder.path, setting.rounds, repeats) as live:
         if folder is not None:
@@ -215,7 +216,7 @@ def _claimed(prepared: Prepared) -> float | None:
     if prepared.plan.algorithm.consensus.decentralised:
         printed = prepared.plan.printed()
         return None if printed is None else float(printed[-1])
-    if not isinstance(run.request(), PaperNoise) or run.epsilon is None:
+    if not isinstance(resolve.noise_request(run), PaperNoise) or run.epsilon is None:
         return None
     if prepared.plan.algorithm.phases[0].solver.sampled:  # 002's formula speaks of the whole run
         return run.epsilon

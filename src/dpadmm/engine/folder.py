@@ -28,7 +28,9 @@ from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import LOSSES
 from dpadmm.problems.shards import gather
-from dpadmm.spec import Experiment, read
+from dpadmm.spec import resolve, toml
+from dpadmm.spec.declare import Experiment
+from dpadmm.spec.toml import read
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Folder:
             raise InputError(f"{str(path)!r} is not empty; choose another folder, or resume the run in it.")
         try:
             path.mkdir(parents=True, exist_ok=True)
-            spec.write_text(experiment.dumps())
+            spec.write_text(toml.dumps(experiment))
         except OSError as error:
             raise InputError(f"cannot write to {str(path)!r}: {error.strerror}.") from None
         return cls(path)
@@ -125,7 +127,7 @@ def _model(result: Result) -> dict[str, Any]:
         encoder = data.encoder.to_dict()
     return {
         "algorithm": run.algorithm,
-        "loss": run.loss_text,
+        "loss": resolve.loss_text(run),
         "classes": list(data.classes) if data.classes else None,
         "features": [*data.feature_names, *(["(intercept)"] if run.intercept else [])],
         "norm_bound": run.clip,

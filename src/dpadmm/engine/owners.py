@@ -29,7 +29,8 @@ from dpadmm.privacy.randomness import SystemRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards
 from dpadmm.request import Request
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 
 
 class Owners:
@@ -37,7 +38,7 @@ class Owners:
 
     def __init__(self, run: RunSpec, shards: Shards, classes: int) -> None:
         agreement = Agreement(run, tuple(shards.counts.tolist()), shards.width, classes)
-        self._digest, self._alone = agreement.digest, run.recipe().consensus.decentralised
+        self._digest, self._alone = agreement.digest, resolve.recipe(run).consensus.decentralised
         self._rows = [np.array([position]) for position in range(shards.agents)]
         self._ledgers = [MemoryLedger(1, Relation.parse(run.relation)) for _ in self._rows]
         self._agents: list[Agent] = []
@@ -87,12 +88,12 @@ def _policy(run: RunSpec, name: str, budget: Budget) -> Policy:
         relation=run.relation,
         norm_bound=run.clip,
         algorithms=(run.algorithm,),
-        losses=(run.loss_text.split(":")[0],),
+        losses=(resolve.loss_text(run).split(":")[0],),
     )
 
 
 def _budgets(run: RunSpec, agents: int) -> Sequence[Budget]:
-    request = run.request()
-    if not (run.recipe().private and isinstance(request, TotalBudget)):
+    request = resolve.noise_request(run)
+    if not (resolve.recipe(run).private and isinstance(request, TotalBudget)):
         raise InputError(f"algorithm {run.algorithm!r}: an owner takes part within a total budget, epsilon and delta.")
     return request.of_each(agents)

@@ -14,15 +14,16 @@ from dpadmm.admm.topology.graph import count_nodes, parse_topology
 from dpadmm.datasets import Column, Dataset, Described, Encoder, StoredDataset, is_folder, open_folder, split
 from dpadmm.datasets.registry import DATASETS, load
 from dpadmm.datasets.splits import SPLITS
-from dpadmm.engine.automatic import Facts, drafted, settled, with_loss
-from dpadmm.engine.choices import Choice, choose
 from dpadmm.engine.stages import Stage, View
 from dpadmm.engine.workforce import Workforce
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import generator
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.spec import AUTO, DataSpec, Experiment
+from dpadmm.spec import resolve
+from dpadmm.spec.auto import Facts, drafted, settled, with_loss
+from dpadmm.spec.declare import AUTO, DataSpec, Experiment
+from dpadmm.spec.tuning import Choice, choose
 
 AGENTS = 100  # where neither the spec nor the data says how many
 ADULT_TEST = 5222  # the papers train on 40,000 records and test on the rest
@@ -73,14 +74,14 @@ def prepare(experiment: Experiment, dataset: Dataset | None = None) -> Prepared:
     if auto:
         experiment = replace(experiment, run=drafted(experiment.run))
     run, data, seed = experiment.run, experiment.data, experiment.simulation.seed
-    recipe, problem = run.recipe(), run.problem()  # a wrong name must not wait for a large file
-    run.request()
+    recipe, problem = resolve.recipe(run), resolve.problem(run)  # a wrong name must not wait for a large file
+    resolve.noise_request(run)
     levels = problem.loss.levels
     records: Dataset | StoredDataset = dataset or load_data(data, seed, levels[0] if len(levels) == 1 else None)
     classes = len(records.classes or ())
     if auto:
         experiment = replace(experiment, run=with_loss(run, classes))
-        run, problem = experiment.run, experiment.run.problem()
+        run, problem = experiment.run, resolve.problem(experiment.run)
     if (problem.loss.task == "regression") != (records.classes is None):
         kind = "numbers" if records.classes is None else "classes"
         raise InputError(f"loss {problem.loss.name!r} is for {problem.loss.task} targets; {records.name!r} has {kind}.")
@@ -108,7 +109,7 @@ def prepare(experiment: Experiment, dataset: Dataset | None = None) -> Prepared:
         plain = isinstance(records, Dataset) and not shards.sparse and records.basis is None
         run, reasons = settled(run, Facts(shards.counts, shards.width, classes, plain))
         experiment = replace(experiment, run=run)
-    plan = run.plan(shards.counts, shards.width, classes)
+    plan = resolve.plan(run, shards.counts, shards.width, classes)
     _check_deltas(run.deltas, shards.agents)
     if recipe.private and run.noise_multiplier and not run.delta and isinstance(plan.noise[0].mechanism, Gaussian):
         raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
@@ -207,7 +208,7 @@ def with_choices(prepared: Prepared) -> Prepared:
     counts, width = prepared.plan.setting.counts, prepared.shards.width
     run, choices = choose(prepared.experiment.run, counts, width, classes)
     experiment = replace(prepared.experiment, run=run)
-    chosen = replace(prepared, experiment=experiment, plan=run.plan(counts, width, classes), choices=choices)
+    chosen = replace(prepared, experiment=experiment, plan=resolve.plan(run, counts, width, classes), choices=choices)
     return chosen if prepared.stage is None else _staged(chosen, classes)
 
 

@@ -13,12 +13,13 @@ from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.recycling_condition import Condition
 from dpadmm.datasets import Described
-from dpadmm.engine.account import versions
-from dpadmm.engine.choices import Choice
 from dpadmm.engine.history import History
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.problems.components import Components
-from dpadmm.spec import Experiment
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import Experiment
+from dpadmm.spec.projected_cost import versions
+from dpadmm.spec.tuning import Choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ class Result:
         return {
             "algorithm": run.algorithm,
             "data": self.experiment.data.source,
-            "loss": run.loss_text,
+            "loss": resolve.loss_text(run),
             "tau": list(setting.problem.loss.levels),
             "penalty": run.penalty,
             "strength": run.strength,

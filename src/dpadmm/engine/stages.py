@@ -30,7 +30,8 @@ from dpadmm.problems.losses import STATISTICS
 from dpadmm.problems.losses.statistics import unpack
 from dpadmm.problems.shards import Shards
 from dpadmm.problems.standard import BOUND, standard
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 
 _ROUNDING = 1.0 - 1e-9  # of a part of a budget: the parts together must not exceed the whole in the last digit
 
@@ -82,14 +83,14 @@ class Stage:
         first, rest, view = draft(run, whole, columns)
         budgets: tuple[Budget, ...] = ()
         if whole.algorithm.private:
-            request = run.request()
+            request = resolve.noise_request(run)
             if not isinstance(request, TotalBudget):
                 raise InputError(f"private {purpose} takes a share of a total budget; give one, as epsilon and delta.")
             budgets = request.budgets
             exact = whole.accounts(whole.setting.rounds).worst(request.delta).accountant == "exact"
             parts = [_parts(budget, share, exact) for budget in budgets]
             first, rest = _asking(first, [part[0] for part in parts]), _asking(rest, [part[1] for part in parts])
-        plan = first.plan(whole.setting.counts, columns, classes)
+        plan = resolve.plan(first, whole.setting.counts, columns, classes)
         return cls(purpose, first, plan, rest, budgets, classes, bool(run.intercept), view)
 
     def records(self, shards: Shards) -> Shards:
@@ -111,7 +112,7 @@ class Stage:
 
     def planned(self, width: int) -> Plan:
         """The plan of the rest, for rows of so many columns and with what was released before."""
-        plan = self.rest.plan(self.plan.setting.counts, width, self.classes)
+        plan = resolve.plan(self.rest, self.plan.setting.counts, width, self.classes)
         plan = replace(plan, before=self.plan.events(1))
         if self.budgets:
             plan.check_budget(TotalBudget(self.budgets).of_each(plan.setting.agents))

@@ -18,11 +18,12 @@ from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
 from dpadmm.estimators.privacy import OwnerSpent, Privacy, PrivacyLeakWarning
+from dpadmm.spec import resolve
 
 if TYPE_CHECKING:
     from dpadmm.engine.fitting import Fitted
     from dpadmm.engine.preparing import Prepared
-    from dpadmm.spec import Experiment, RunSpec
+    from dpadmm.spec.declare import Experiment, RunSpec
 
 AUTO = "auto"  # as `spec.AUTO`, whose module would bring the compilers with it
 _LARGEST_SEED = 2**31 - 1
@@ -91,7 +92,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self, task: Task, bound: float, owners: NDArray[np.str_] | None, records: int, seed: int
     ) -> Experiment:
         from dpadmm.papers import ALGORITHMS
-        from dpadmm.spec import Experiment
+        from dpadmm.spec.declare import Experiment
 
         agents = _whole("n_agents", self.n_agents, 1)
         if not agents <= records:
@@ -187,7 +188,7 @@ def _privacy(prepared: Prepared, fitted: Fitted, task: Task) -> Privacy:
         delta=fitted.guarantee.delta,
         relation=run.relation,
         algorithm=run.algorithm,
-        loss=run.loss_text,
+        loss=resolve.loss_text(run),
         rounds=prepared.plan.setting.rounds,
         secure=fitted.secure,
         owners=tuple(OwnerSpent(str(name), records, guarantee) for name, records, guarantee in owners),
@@ -201,7 +202,7 @@ def _check_budget(run: RunSpec) -> None:
     """Refuses recipes whose epsilon is a paper's claim, or nothing at all; `auto` takes none of them."""
     from dpadmm.admm.noise import TotalBudget
 
-    if not isinstance(run.request(), TotalBudget):
+    if not isinstance(resolve.noise_request(run), TotalBudget):
         raise InputError(f"algorithm {run.algorithm!r} keeps no total budget; choose another, such as {AUTO!r}.")
 
 

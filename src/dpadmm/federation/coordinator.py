@@ -26,8 +26,8 @@ from dpadmm.federation.messages import Nonsense, longest_release, release_in, to
 from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.standing import Standing
 from dpadmm.federation.walking import together
-from dpadmm.parties import WAIT
 from dpadmm.request import EVALUATION
+from dpadmm.spec.declare import WAIT
 
 GLANCE = 0.25  # seconds between words on how far a run is, and between looks at nodes that walk
 LARGEST_ESTIMATE = 1e9  # of an error, with its noise

@@ -29,7 +29,8 @@ from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.problems.losses import LOSSES
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.request import Request, is_name
-from dpadmm.schema import Schema
+from dpadmm.spec import resolve
+from dpadmm.spec.columns import Schema
 
 COORDINATOR = "server"
 Reply = dict[str, Any]
@@ -52,7 +53,7 @@ class Records:
     def shards(self, agreement: Agreement, name: str) -> Shards:
         """As a run's terms want them: clipped, with an intercept, targets as its loss reads them."""
         run, count = agreement.run, len(self.features)
-        loss = build("loss", LOSSES, run.loss_text)
+        loss = build("loss", LOSSES, resolve.loss_text(run))
         if (loss.task == "regression") != (not self.schema.classes):
             raise Refused(f"loss {loss.name!r} is for {loss.task} targets, which the agreed columns do not have.")
         rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept), "precision": run.precision}

@@ -13,7 +13,7 @@ from dpadmm.agreement import Agreement
 from dpadmm.datasets import read_table
 from dpadmm.federation.standing import Standing
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.schema import Schema
+from dpadmm.spec.columns import Schema
 
 
 class Gauge:

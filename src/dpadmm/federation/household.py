@@ -17,7 +17,7 @@ from dpadmm.federation.processes import start_client, start_server, stop
 from dpadmm.federation.site import Settings, Site
 from dpadmm.federation.sources import Source
 from dpadmm.policy import Policy
-from dpadmm.schema import Schema
+from dpadmm.spec.columns import Schema
 
 _PAUSE = 0.5  # seconds between looks at a process
 _RESTS = (1.0, 2.0, 5.0, 10.0, 30.0)  # before a process that ended is started again

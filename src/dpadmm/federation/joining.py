@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpadmm.agreement import Agreement
-from dpadmm.engine.automatic import Facts, drafted, settled, with_loss
 from dpadmm.errors import ClusterError, Refused
 from dpadmm.federation.messages import VERSION, seal_to_list
 from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.standing import Standing
-from dpadmm.spec import AUTO
+from dpadmm.spec.auto import Facts, drafted, settled, with_loss
+from dpadmm.spec.declare import AUTO
 
 Replies = dict[str, Any]
 POLL = 2.0  # seconds between looks at whether an owner has given its word

@@ -31,8 +31,9 @@ from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.federation.site import write
 from dpadmm.federation.standing import Standing, load, save
-from dpadmm.schema import Schema
-from dpadmm.spec import Experiment, read
+from dpadmm.spec.columns import Schema
+from dpadmm.spec.declare import Experiment
+from dpadmm.spec.toml import read
 
 OVER = ("finished", "refused", "failed")
 

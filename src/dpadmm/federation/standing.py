@@ -22,9 +22,9 @@ from dpadmm.admm.rounds import begin, combine, opening
 from dpadmm.engine.history import History
 from dpadmm.errors import InputError
 from dpadmm.federation.messages import seal_to_list
-from dpadmm.parties import DROP
 from dpadmm.privacy.ledger.protocol import Seal
 from dpadmm.privacy.serialization import pack, unpack
+from dpadmm.spec.declare import DROP
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,10 +22,9 @@ from dpadmm.errors import ClusterError, InputError
 from dpadmm.federation.kits import ADMIN, Federation
 from dpadmm.federation.runs import OVER, RunFolder
 from dpadmm.federation.site_rules import OWNER_CLASSES, SERVER_CLASSES
-from dpadmm.parties import WAIT
 from dpadmm.request import is_name
-from dpadmm.schema import Schema
-from dpadmm.spec import Experiment
+from dpadmm.spec.columns import Schema
+from dpadmm.spec.declare import WAIT, Experiment
 
 Watch = Callable[[dict[str, Any]], None]
 """Told the run's status whenever it changes."""

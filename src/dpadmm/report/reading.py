@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from pyarrow import ArrowException, csv, float64, int64
 
 from dpadmm.agreement import Agreement
-from dpadmm.engine.account import described
 from dpadmm.engine.live import alive
 from dpadmm.errors import InputError
 from dpadmm.report.document import State
-from dpadmm.spec import Experiment, loads
+from dpadmm.spec.declare import Experiment
+from dpadmm.spec.projected_cost import described
+from dpadmm.spec.toml import loads
 
 Kind = Literal["simulation", "federation", "power-flow"]
 _UNDER_WAY = ("joining", "waiting", "running")  # of a federation: a job's process says so

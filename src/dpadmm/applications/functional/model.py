@@ -17,6 +17,7 @@ from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import LOSSES
 from dpadmm.problems.rows import RowRules
+from dpadmm.spec import resolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,9 @@ class CurveModel:
         if data.basis is None:
             raise InputError(f"the records of {data.name!r} are no curves; a coefficient function needs some.")
         smoothing = result.experiment.data.smoothing or 0.0
-        return cls._made(data.basis, terms.loss_text, result.models[run], terms.clip, smoothing, guarantee, data.truth)
+        return cls._made(
+            data.basis, resolve.loss_text(terms), result.models[run], terms.clip, smoothing, guarantee, data.truth
+        )
 
     @classmethod
     def load(cls, folder: Path) -> CurveModel:

@@ -17,11 +17,11 @@ import tomli_w
 from dpadmm.applications.power_flow.rounds import FlowResult
 from dpadmm.applications.power_flow.sensitivity import Adjacency
 from dpadmm.applications.power_flow.terms import Terms
-from dpadmm.engine.account import MOST_ROUNDS, versions
 from dpadmm.engine.history import History
 from dpadmm.engine.live import Live, write_json
 from dpadmm.errors import InputError
 from dpadmm.privacy.relations import Relation
+from dpadmm.spec.projected_cost import MOST_ROUNDS, versions
 
 
 def begin(path: Path, terms: Terms, case: str, seed: int) -> Live:

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
 from dpadmm.errors import InputError
-from dpadmm.schema import Schema
+from dpadmm.spec.columns import Schema
 
 PLAIN = Schema.of(
     Encoder((Numeric("age", 17.0, 90.0), Numeric("dose"), Category("sex", ("Female", "Male")))), "ill", ("no", "yes")

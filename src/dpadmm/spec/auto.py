@@ -18,7 +18,8 @@ from dpadmm._arrays import IntArray
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 
 STAR, GRAPH = "dp-accelerated", "pvp-graph"
 
@@ -59,7 +60,7 @@ def drafted(run: RunSpec) -> RunSpec:
     recipe = STAR if run.topology is None else GRAPH
     loss = run.loss or ("smoothed-quantile" if len(run.tau) == 1 else "quantiles" if run.tau else None)
     draft = replace(run, algorithm=recipe, loss=loss, intercept=True if run.intercept is None else run.intercept)
-    if not isinstance(draft.request(), TotalBudget):
+    if not isinstance(resolve.noise_request(draft), TotalBudget):
         raise InputError("algorithm 'auto' chooses for a total budget; give one, as epsilon and delta.")
     return draft
 
@@ -94,7 +95,7 @@ def settled(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
     return chosen, (
         f"{chosen.algorithm}, {chosen.rounds} rounds, for {facts.counts.size} agent(s) "
         + ("and a server" if run.topology is None else f"on {run.topology}"),
-        f"loss {chosen.loss_text}: noise is as loud as the hardest pull that a record can have",
+        f"loss {resolve.loss_text(chosen)}: noise is as loud as the hardest pull that a record can have",
         f"rows {rows}: the noise of one step at the whole budget is {nu:.2g} of a record's gradient",
     )
 
@@ -110,7 +111,7 @@ def _steps(run: RunSpec, facts: Facts, kind: Kind, gaussian: bool) -> RunSpec:
     """Gradient steps, as long as the noise allows. Rows as they are may all point the same way; the curvature of
     standardised ones is spread over the columns."""
     momentum = MOMENTUM if run.momentum is None else run.momentum
-    bend = run.problem().loss.curvature_bound(1.0) or 1.0  # a kink has none: steps as of a square
+    bend = resolve.problem(run).loss.curvature_bound(1.0) or 1.0  # a kink has none: steps as of a square
     longest = facts.width / bend if run.standardise else 1.0 / (bend * run.row_bound**2)
     return replace(
         run,
@@ -129,6 +130,6 @@ def _minimisers(run: RunSpec, nu: float, gaussian: bool) -> RunSpec:
 def _noise(run: RunSpec, facts: Facts) -> tuple[float, bool]:
     """nu, and whether it is Gaussian: of one step of a star, whatever the run's own recipe has of parts."""
     whole = RunSpec(STAR, rounds=1, **{name: getattr(run, name) for name in NOISE})
-    plan = whole.plan(facts.counts, facts.width, facts.classes)
+    plan = resolve.plan(whole, facts.counts, facts.width, facts.classes)
     nu = math.sqrt(facts.width) * plan.level.together / float(plan.local.gradient_bound.mean())
     return nu, isinstance(plan.noise[0].mechanism, Gaussian)

@@ -7,14 +7,14 @@ from dpadmm.admm.noise import Density, Multiplier, NoiseRequest, PaperNoise, Tot
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
 
-FIELDS = (
+NOISE_FIELDS = (
     *("epsilon", "delta", "epsilons", "deltas", "alpha"),
     *("paper_noise", "noise_multiplier", "evaluation_epsilon"),
 )
 """What of a spec is about noise."""
 
 
-def request(
+def requested(
     recipe: Algorithm,
     *,
     epsilon: float | None,

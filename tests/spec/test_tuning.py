@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from dpadmm.spec.toml import read
 
-from dpadmm.engine import choices as module
-from dpadmm.engine.choices import choose
 from dpadmm.engine.experiment import train
 from dpadmm.errors import InputError
-from dpadmm.spec import RunSpec, read
+from dpadmm.spec import resolve
+from dpadmm.spec import tuning as module
+from dpadmm.spec.declare import RunSpec
+from dpadmm.spec.tuning import choose
 
 COUNTS = np.full(3, 400)
 
@@ -29,7 +31,7 @@ def test_every_pair_is_looked_at_and_says_what_its_plan_says(algorithm):
     run, table = choose(spec(algorithm), COUNTS, 5, 2)
     assert [(c.batch, c.updates) for c in table] == [(0.05, 2), (0.05, 20), (0.4, 2), (0.4, 20)]
     for choice in table:
-        plan = spec(algorithm, batch=choice.batch, updates=choice.updates).plan(COUNTS, 5, 2)
+        plan = resolve.plan(spec(algorithm, batch=choice.batch, updates=choice.updates), COUNTS, 5, 2)
         steps, radius = 10 * choice.updates, 100.0
         assert choice.sigma == pytest.approx(plan.level.sigma[0])  # a record's longest gradient is 1, and weights 1/m
         variance = 5 * plan.level.sigma[0] ** 2

@@ -22,7 +22,8 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.admm.solvers import Sgd, Svrg
 from dpadmm.errors import InputError
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 
 BATCHES = (0.01, 0.03, 0.1, 0.3)
 UPDATES = (3, 10, 30, 100)
@@ -54,13 +55,13 @@ def choose(run: RunSpec, counts: IntArray, width: int, classes: int) -> tuple[Ru
 
     What the spec names itself is left as it is.
     """
-    solver = run.recipe().phases[0].solver
+    solver = resolve.recipe(run).phases[0].solver
     if not isinstance(solver, Sgd) or (isinstance(solver, Svrg) and solver.sampling != "poisson"):
         raise InputError(
             f"algorithm {run.algorithm!r} has no mini-batches whose size could be chosen; auto is for 'ps-admm' and "
             f"its kin."
         )
-    if not (run.recipe().private and isinstance(run.request(), TotalBudget)):
+    if not (resolve.recipe(run).private and isinstance(resolve.noise_request(run), TotalBudget)):
         raise InputError("choosing mini-batches for the least noise needs a total budget: epsilon and delta.")
     batches = BATCHES if run.batch is None else (run.batch,)
     updates = UPDATES if run.updates is None else (run.updates,)
@@ -77,7 +78,7 @@ def choose(run: RunSpec, counts: IntArray, width: int, classes: int) -> tuple[Ru
 
 
 def _looked_at(run: RunSpec, counts: IntArray, width: int, classes: int) -> Choice:
-    plan = run.plan(counts, width, classes)
+    plan = resolve.plan(run, counts, width, classes)
     setting, solver = plan.local, plan.algorithm.phases[0].solver
     assert isinstance(solver, Sgd)
     assert plan.level.spread is not None

@@ -17,7 +17,8 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.privacy.accounting import Guarantee, best
 from dpadmm.privacy.events import DpEvent, Tally
-from dpadmm.spec import RunSpec
+from dpadmm.spec import resolve
+from dpadmm.spec.declare import RunSpec
 
 MOST_ROUNDS = 50  # at which costs are told
 MOST_GROUPS = 100  # of agents that spend alike, of which the costs are told
@@ -86,7 +87,9 @@ def _budgets(plan: Plan, run: RunSpec, accountant: str, every: int) -> dict[str,
     agents = plan.setting.agents
     deltas = _of_each(run.deltas or (run.delta or 0.0,), agents)
     limits: Sequence[float | None] = [None] * agents
-    if isinstance(run.request(), TotalBudget):  # which has been relieved of what is set aside: the limit is of all
+    if isinstance(
+        resolve.noise_request(run), TotalBudget
+    ):  # which has been relieved of what is set aside: the limit is of all
         limits = _of_each(run.epsilons or (run.epsilon or 0.0,), agents)
     groups: dict[Any, list[int]] = {}
     for agent, events in enumerate(zip(*_columns(plan), strict=True)):

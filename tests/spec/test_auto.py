@@ -8,13 +8,15 @@ from scipy.sparse import csr_array
 
 from dpadmm.datasets import simulate
 from dpadmm.datasets.registry import DATASETS, NamedDataset
-from dpadmm.engine import automatic as module
-from dpadmm.engine.automatic import Facts, settled, with_loss
 from dpadmm.engine.experiment import train
 from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
-from dpadmm.spec import Experiment, RunSpec, loads
+from dpadmm.spec import auto as module
+from dpadmm.spec import resolve, toml
+from dpadmm.spec.auto import Facts, settled, with_loss
+from dpadmm.spec.declare import Experiment, RunSpec
+from dpadmm.spec.toml import loads
 
 DELTA = 1e-5
 KINDS = {"tiny": "capped-logistic", "tiny-multiclass": "capped-softmax", "tiny-regression": "squared:0.1"}
@@ -79,7 +81,7 @@ def test_the_same_facts_are_settled_in_the_same_way():
 
 def test_targets_decide_the_loss_and_nothing_else_does(asked):
     for source, loss in KINDS.items():
-        assert prepare(asked(source=source)).experiment.run.loss_text.split(":")[0] == loss.split(":")[0]
+        assert resolve.loss_text(prepare(asked(source=source)).experiment.run).split(":")[0] == loss.split(":")[0]
 
 
 # What it keeps
@@ -238,7 +240,7 @@ def test_a_loss_for_other_targets_is_refused_as_ever(asked):
 def test_its_spec_written_down_and_run_again_gives_the_same_bit_for_bit(changes, asked, same, tmp_path):
     rounds = {} if "topology" in changes else quick()
     first = train(asked(**(rounds | changes)), out=tmp_path / "run")
-    text = first.experiment.dumps()
+    text = toml.dumps(first.experiment)
     assert '"auto"' not in text
     assert (tmp_path / "run" / "spec.toml").read_text() == text
     again = loads(text)
@@ -271,7 +273,7 @@ def test_reasons_are_told(asked):
     assert reasons == list(result.reasons)
     told = " ".join(reasons)
     run = result.experiment.run
-    for said in (run.algorithm, f"{run.rounds} rounds", run.loss_text, "5 agent(s)", "standardised"):
+    for said in (run.algorithm, f"{run.rounds} rounds", resolve.loss_text(run), "5 agent(s)", "standardised"):
         assert said in told
     assert train(asked(**quick()).changed(algorithm="dp-admm")).summary()["reasons"] == []
 

@@ -1,0 +1,45 @@
+"""Spec files: an experiment as TOML, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import tomli_w
+
+from dpadmm._fields import names
+from dpadmm._files import parse_toml, read_text
+from dpadmm.errors import InputError, unknown
+from dpadmm.spec.declare import TABLES, Experiment, FederationSpec
+
+
+def dumps(experiment: Experiment) -> str:
+    """As a spec file; what is left to the recipe is left out."""
+    tables = {
+        table: {k: v for k, v in asdict(getattr(experiment, table)).items() if v is not None and v != ()}
+        for table in TABLES
+        if table != "federation" or experiment.federation != FederationSpec()
+    }
+    return tomli_w.dumps(tables)
+
+
+def loads(text: str, where: str = "the spec") -> Experiment:
+    """An experiment from the text of a spec file."""
+    tables = parse_toml(text, where)
+    result = Experiment()
+    for table, values in tables.items():
+        if table not in TABLES:
+            raise unknown(f"table in {where}", table, TABLES)
+        if not isinstance(values, Mapping):
+            raise InputError(f"{where}: {table} must be a table, [{table}], with keys below it.")
+        for name, value in values.items():
+            if name not in names(TABLES[table]):
+                raise unknown(f"key in [{table}] of {where}", name, names(TABLES[table]))
+            result = result.changed(where, **{name: value})
+    return result
+
+
+def read(path: Path) -> Experiment:
+    """An experiment from a spec file."""
+    return loads(read_text(path, "spec file"), where=str(path))

@@ -1,0 +1,3 @@
+"""Tiny data sets and experiments."""
+
+from tiny_data import experiment, same, tiny  # noqa: F401
