@@ -20,8 +20,8 @@ from dpadmm.engine.dask_engine import Workers
 from dpadmm.engine.loop import Cohort, State, rounds, start
 from dpadmm.engine.preparing import prepare
 from dpadmm.engine.workforce import RUN
+from dpadmm.owner.request import Request
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.request import Request
 from dpadmm.spec.declare import Experiment
 from timing import arguments, best, show
 

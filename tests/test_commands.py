@@ -13,22 +13,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dpadmm.spec.toml import loads
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from dpadmm import open_folder, write_folder
-from dpadmm.agent import Agent
-from dpadmm.agreement import Agreement
 from dpadmm.cli import browser
 from dpadmm.cli.main import app
 from dpadmm.datasets.adult import ADULT_ENCODER
-from dpadmm.policy import Policy
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.policy import Policy
+from dpadmm.owner.request import Request
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.losses import Logistic
-from dpadmm.request import Request
 from dpadmm.spec.columns import Schema
 from dpadmm.spec.declare import RunSpec
+from dpadmm.spec.toml import loads
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm._fields import names, typed
+from dpadmm._fields import from_table, names, typed
 from dpadmm.errors import InputError
+from dpadmm.owner.policy import Policy
+from dpadmm.spec.declare import Experiment
+from dpadmm.spec.toml import loads
 
 
 @dataclass(frozen=True)
@@ -63,3 +66,22 @@ def test_value_takes_the_type_of_its_field(name: str, value: Any, expected: Any)
 def test_other_types_are_refused_with_their_place(name: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"a file: {name} = .* must be"):
         typed(Table, name, value, "a file")
+
+
+def test_one_number_is_a_list_of_one_in_python_only() -> None:
+    assert Experiment().changed(alpha=1750.0).run.alpha == (1750.0,)
+    assert Experiment().changed(epsilons=2).run.epsilons == (2.0,)
+    with pytest.raises(InputError, match=r"alpha = 1750.0 must be a list of finite numbers"):
+        loads("[run]\nalpha = 1750.0\n")
+    with pytest.raises(InputError, match="alpha = 'much' must be a list of finite numbers"):
+        Experiment().changed(alpha="much")
+
+
+def test_table_becomes_a_dataclass() -> None:
+    assert from_table(Policy, {"dataset": "d", "epsilon": 1, "delta": 0.0}, "p.toml") == Policy("d", 1.0, 0.0)
+    with pytest.raises(InputError, match=r"p.toml lacks epsilon, delta\."):
+        from_table(Policy, {"dataset": "d"}, "p.toml")
+    with pytest.raises(InputError, match=r"unknown key in p.toml 'epsilom'; did you mean 'epsilon'\?"):
+        from_table(Policy, {"epsilom": 1.0}, "p.toml")
+    with pytest.raises(InputError, match=r"p.toml: delta = 'small' must be a finite number"):
+        from_table(Policy, {"delta": "small"}, "p.toml")

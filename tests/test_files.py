@@ -67,5 +67,5 @@ def test_malformed_file_is_named(tmp_path: Path, read, kind: str) -> None:
 
 def test_binary_file_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is not text"):
+    with pytest.raises(InputError, match="is not TOML: it is not text in UTF-8"):
         read_toml(tmp_path / "noise", "policy")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, unknown
+
+Table = TypeVar("Table")
 
 _EXPECTED = {"float": "a finite number", "int": "a whole number", "bool": "true or false", "str": "a text"}
 _PLAIN: dict[str, type] = {"bool": bool, "str": str}
@@ -20,10 +22,28 @@ def names(owner: Any) -> list[str]:
     return [entry.name for entry in fields(owner)]
 
 
+def from_table(owner: type[Table], entries: Mapping[str, Any], where: str) -> Table:
+    """A dataclass from a table of a file: keys are names of fields, and those without a default must be there.
+
+    `where` names the table in messages, as in "policy.toml".
+    """
+    known = {entry.name: entry for entry in fields(owner) if entry.init}  # type: ignore[arg-type] # a dataclass
+    values = {}
+    for name, value in entries.items():
+        if name not in known:
+            raise unknown(f"key in {where}", str(name), known)
+        values[name] = typed(owner, name, value, where)
+    required = [name for name, entry in known.items() if entry.default is MISSING and entry.default_factory is MISSING]
+    missing = [name for name in required if name not in values]
+    if missing:
+        raise InputError(f"{where} lacks {', '.join(missing)}.")
+    return owner(**values)
+
+
 def typed(owner: Any, name: str, value: Any, where: str) -> Any:
     """The value as its field wants it, or an `InputError` that says where it came from and what it must be.
 
-    A whole number where a fraction is expected is fine; a text is not.
+    A whole number where a fraction is expected is fine; a string is not.
     """
     kind = str(next(entry.type for entry in fields(owner) if entry.name == name)).split(" ")[0]
     number = _is_number(value)
@@ -42,6 +62,12 @@ def typed(owner: Any, name: str, value: Any, where: str) -> Any:
     lists = {str: "a list of texts", float: "a list of finite numbers", Mapping: "a list of tables"}
     expected = _EXPECTED.get(kind) or next(lists[_MEMBERS[start]] for start in _MEMBERS if kind.startswith(start))
     raise InputError(f"{where}: {name} = {value!r} must be {expected}.")
+
+
+def listed(owner: Any, name: str, value: Any) -> Any:
+    """One number where a field holds a list of numbers, as a list of one; anything else as it is."""
+    kind = str(next(entry.type for entry in fields(owner) if entry.name == name))
+    return (value,) if kind.startswith("tuple[float") and _is_number(value) else value
 
 
 def _is_number(value: Any) -> bool:

@@ -42,14 +42,14 @@ def write_json(path: Path, value: Any) -> None:
     atomic_write(path, json.dumps(value, indent=2) + "\n")
 
 
-def read_text(path: Path, what: str) -> str:
-    """The text of a file; `what` names the file's role in messages, as in "spec file"."""
+def read_text(path: Path, what: str, kind: str = "text") -> str:
+    """The text of a file; `what` names the file's role in messages, as in "spec file", and `kind` what it must be."""
     try:
         return path.read_text()
     except OSError as error:
         raise InputError(f"{what} {str(path)!r} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise InputError(f"{what} {str(path)!r} is not text.") from None
+        raise InputError(f"{what} {str(path)!r} is not {kind}: it is not text in UTF-8.") from None
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
@@ -62,12 +62,12 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """The tables of a TOML file."""
-    return parse_toml(read_text(path, what), f"{what} {str(path)!r}")
+    return parse_toml(read_text(path, what, "TOML"), f"{what} {str(path)!r}")
 
 
 def read_json(path: Path, what: str) -> Any:
     """What a JSON file holds."""
     try:
-        return json.loads(read_text(path, what))
+        return json.loads(read_text(path, what, "JSON"))
     except ValueError as error:
         raise InputError(f"{what} {str(path)!r} is not JSON: {error}.") from None

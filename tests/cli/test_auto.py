@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from dpadmm.spec.toml import read
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-5)

@@ -13,10 +13,10 @@ from dpadmm.engine.loop import Cohort, evaluate, rounds, start
 from dpadmm.engine.observer import Observer
 from dpadmm.engine.preparing import prepare
 from dpadmm.engine.workforce import RUN, look
+from dpadmm.owner.request import EVALUATION
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import gather
-from dpadmm.request import EVALUATION
 
 
 class Parted:

@@ -192,7 +192,7 @@ def test_noise_of_the_components_is_not_that_of_the_rounds(asked, monkeypatch):
     prepared.turned(0)
     result = train(asked())
     asked_for = (np.zeros(1, dtype=int), np.zeros(1, dtype=int), 1, "gradient", 4)
-    words = {tuple(cohort.randomness.words(*asked_for)[0]) for cohort in cohorts}
+    words = {tuple(cohort.randomness.random_bits(*asked_for)[0]) for cohort in cohorts}
     assert len(cohorts) == 3  # found here, found again, and the rounds
     assert len(words) == 2
     assert result.models.shape == (1, WIDTH)

@@ -7,12 +7,13 @@ import pytest
 
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.rounds import begin
-from dpadmm.agent import Agent
 from dpadmm.engine import experiment as module
 from dpadmm.engine.experiment import train
 from dpadmm.engine.loop import RUN, Cohort, start
 from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.request import Request
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.claims import Claim
@@ -20,7 +21,6 @@ from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import gather
-from dpadmm.request import Request
 from dpadmm.spec.declare import Experiment
 
 

@@ -8,13 +8,13 @@ import pytest
 from dp_accounting import GaussianDpEvent
 from scipy.sparse import csr_array
 
-from dpadmm.agreement import Agreement
 from dpadmm.datasets import simulate
 from dpadmm.datasets.registry import DATASETS, NamedDataset
 from dpadmm.engine import stages as module
 from dpadmm.engine.experiment import train
 from dpadmm.engine.preparing import prepare
 from dpadmm.errors import InputError
+from dpadmm.owner.agreement import Agreement
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Budget
@@ -195,7 +195,7 @@ def test_noise_of_the_moments_is_not_that_of_the_rounds(asked, monkeypatch):
     monkeypatch.setattr(module.Cohort, "of", lambda *given: cohorts.append(real(*given)) or cohorts[-1])
     train(asked())
     wanted = (np.zeros(1, dtype=int), np.zeros(1, dtype=int), 1, "gradient", 4)
-    assert len({tuple(cohort.randomness.words(*wanted)[0]) for cohort in cohorts}) == len(cohorts) == 2
+    assert len({tuple(cohort.randomness.random_bits(*wanted)[0]) for cohort in cohorts}) == len(cohorts) == 2
 
 
 SLOW = {"ps-admm", "ps-admm-anchor", "ps-admm-sgd", "ps-admm-paper"}  # to account for: mini-batches take seconds

@@ -1,35 +1,35 @@
-"""The modules of small federations as fixtures, since tests are no package; and a PostgreSQL server for the tests that
-need one, which is started once, and only if one of them runs."""
+"""The helpers of federations as fixtures, and a PostgreSQL server for the tests that need one, which is started once,
+and only if one of them runs."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from beside import load
+import slow_network
+import small_federation as federation
 from debian import Unavailable
 from postgres import postgres
 
-BESIDE = Path(__file__).parent  # under plain names: they import each other by them, and so do processes of theirs
-
 
 @pytest.fixture(scope="session")
-def village() -> ModuleType:
+def small_federation() -> ModuleType:
     """A federation in one process."""
-    return load(BESIDE / "village.py")
+    return federation
 
 
 @pytest.fixture(scope="session")
 def network() -> ModuleType:
     """A slow and lossy network."""
-    return load(BESIDE / "network.py")
+    return slow_network
 
 
 @pytest.fixture(scope="session")
-def town(village: ModuleType, network: ModuleType) -> ModuleType:
-    """One of real processes."""
-    return load(BESIDE / "town.py")
+def flare_federation() -> ModuleType:
+    """A federation of real processes."""
+    import flare_federation as processes
+
+    return processes
 
 
 @pytest.fixture(scope="session")

@@ -46,17 +46,17 @@ def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def lived(village: ModuleType, tmp_path: Path) -> Any:
-    made = village.Village(tmp_path)
-    for name in village.OWNERS:
+def lived(small_federation: ModuleType, tmp_path: Path) -> Any:
+    made = small_federation.SmallFederation(tmp_path)
+    for name in small_federation.OWNERS:
         made.allow(name, epsilon=400.0)
     return made
 
 
 @pytest.fixture(scope="module")
-def undisturbed(village: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+def undisturbed(small_federation: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
     """The model of the village's run, by the engine."""
-    return village.Village(tmp_path_factory.mktemp("undisturbed")).simulated().models[0]
+    return small_federation.SmallFederation(tmp_path_factory.mktemp("undisturbed")).simulated().models[0]
 
 
 def outcome(folder: RunFolder) -> dict[str, Any]:
@@ -95,9 +95,9 @@ def all_once(lived: Any, rounds: int = 6) -> None:
 
 @pytest.mark.parametrize("changes", RECIPES, ids=lambda changes: changes.get("algorithm", "dp-admm"))
 def test_a_rehearsal_equals_the_simulation_bit_for_bit(
-    lived: Any, village: ModuleType, changes: dict[str, Any]
+    lived: Any, small_federation: ModuleType, changes: dict[str, Any]
 ) -> None:
-    for name in village.OWNERS:
+    for name in small_federation.OWNERS:
         lived.allow(name, epsilon=400.0, relation=changes.get("relation", "replace"))
     folder = lived.folder(**changes)
     status = lived.run(folder)
@@ -128,7 +128,7 @@ def test_a_rehearsal_equals_the_simulation_bit_for_bit(
     if last is not None:
         assert measured["residual"][-1] == last[0]
     assert set(measured["missing"]) == {0.0}
-    for name in village.OWNERS:
+    for name in small_federation.OWNERS:
         ledger = lived.ledger(name)
         assert verify(ledger) == []
         assert ledger.runs()["study"].finished
@@ -148,9 +148,9 @@ def test_a_model_predicts_from_raw_records(lived: Any) -> None:
     assert [folder.path for folder in runs_in(lived.home / "runs")] == [folder.path]
 
 
-def test_only_where_all_noise_is_real_a_result_says_so(village: ModuleType, tmp_path: Path) -> None:
-    lived = village.Village(tmp_path, rehearsal=None)
-    for name in village.OWNERS:
+def test_only_where_all_noise_is_real_a_result_says_so(small_federation: ModuleType, tmp_path: Path) -> None:
+    lived = small_federation.SmallFederation(tmp_path, rehearsal=None)
+    for name in small_federation.OWNERS:
         lived.allow(name, epsilon=50.0)
     folders = [lived.folder(name=name) for name in ("first", "second")]
     for folder in folders:
@@ -323,7 +323,7 @@ def test_owners_that_do_not_fit_are_named_before_anything_is_spent(
 
 
 def test_a_desk_with_other_columns_or_fewer_records_than_before_keeps_the_run_from_going_on(
-    lived: Any, village: ModuleType, undisturbed: np.ndarray
+    lived: Any, small_federation: ModuleType, undisturbed: np.ndarray
 ) -> None:
     folder, line = lived.folder(), lived.line()
     line.reaches = lambda name, method, call: not (method == "answer" and call["step"] == 4)
@@ -337,7 +337,7 @@ def test_a_desk_with_other_columns_or_fewer_records_than_before_keeps_the_run_fr
     assert (status["state"], everything(lived)) == ("refused", before)
     assert "birke has another number of records than when the run began" in status["message"]
     other = lived.home / "others.toml"
-    other.write_text(replace(village.SCHEMA, classes=("yes", "no")).dumps())
+    other.write_text(replace(small_federation.SCHEMA, classes=("yes", "no")).dumps())
     Site(lived.home / "eiche").save(replace(lived.settings("eiche", 7), columns=str(other)))
     status = lived.run(folder)
     assert (status["state"], everything(lived)) == ("refused", before)
@@ -641,12 +641,12 @@ def test_a_walk_that_is_lost_after_its_rounds_is_measured_once(lived: Any, step:
 # -- what is measured --------------------------------------------------------------------------------------------------
 
 
-def test_public_records_measure_a_model(lived: Any, village: ModuleType) -> None:
+def test_public_records_measure_a_model(lived: Any, small_federation: ModuleType) -> None:
     public = lived.home / "public.csv"
-    village.records(public, {"nobody": 50}, seed=3)
+    small_federation.records(public, {"nobody": 50}, seed=3)
     folder = lived.folder(public_test=str(public), intercept=True, norm_bound=0.5)
     lived.run(folder)
-    features, targets = village.SCHEMA.encode(read_table(public, text=village.SCHEMA.text_columns))
+    features, targets = small_federation.SCHEMA.encode(read_table(public, text=small_federation.SCHEMA.text_columns))
     rows = {"norm_bound": 0.5, "intercept": True, "names": ["test"]}
     test = gather(features, targets, np.zeros(50, dtype=np.int64), **rows)
     expected = metrics.test_errors(Logistic(), test, coefficients(folder)[None])

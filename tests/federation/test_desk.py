@@ -29,8 +29,8 @@ GENERIC = "this owner's records are not as agreed; 'dpadmm agent check' tells th
 
 
 @pytest.fixture
-def lived(village: ModuleType, tmp_path: Path) -> Any:
-    return village.Village(tmp_path)
+def lived(small_federation: ModuleType, tmp_path: Path) -> Any:
+    return small_federation.SmallFederation(tmp_path)
 
 
 def desk(lived: Any, name: str = "ahorn") -> Desk:
@@ -94,12 +94,12 @@ def test_nobody_but_the_coordinator_may_ask(lived: Any, caller: Any) -> None:
     assert "value" in asked.answer("server", "study", digest, 1, ZEROS, {})
 
 
-def test_a_desk_says_how_many_records_it_has_and_which_columns(lived: Any, village: ModuleType) -> None:
+def test_a_desk_says_how_many_records_it_has_and_which_columns(lived: Any, small_federation: ModuleType) -> None:
     with untouched(lived):
         assert desk(lived).introduce("server") == {
             "version": VERSION,
             "count": 60,
-            "columns": village.SCHEMA.digest,
+            "columns": small_federation.SCHEMA.digest,
             "rehearsal": True,
         }
     Site(lived.home / "birke").save(lived.settings("birke", None))
@@ -110,9 +110,9 @@ def test_a_desk_says_how_many_records_it_has_and_which_columns(lived: Any, villa
 # -- joining -----------------------------------------------------------------------------------------------------------
 
 
-def test_terms_for_other_columns_or_other_owners_are_refused(lived: Any, village: ModuleType) -> None:
+def test_terms_for_other_columns_or_other_owners_are_refused(lived: Any, small_federation: ModuleType) -> None:
     terms, asked = lived.terms(), desk(lived)
-    schema = replace(village.SCHEMA, classes=("yes", "no"))
+    schema = replace(small_federation.SCHEMA, classes=("yes", "no"))
     refusals = [
         (replace(terms, schema=schema), "columns in the terms are not those"),
         (replace(terms, schema=None), "columns in the terms are not those"),
@@ -534,9 +534,9 @@ odd = some.recursive(
 
 
 @pytest.fixture(scope="module")
-def hub(village: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Desk, dict[str, Any]]:
+def hub(small_federation: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Desk, dict[str, Any]]:
     """A desk in the middle of two runs, with a server and on a graph."""
-    lived = village.Village(tmp_path_factory.mktemp("hub"))
+    lived = small_federation.SmallFederation(tmp_path_factory.mktemp("hub"))
     lived.allow("ahorn", epsilon=50.0)
     made = desk(lived)
     terms = {"study": lived.terms(), "ring": lived.terms(algorithm="private-r-admm", topology="ring:3")}
@@ -719,10 +719,10 @@ def test_a_person_with_too_many_records_keeps_the_owner_out(lived: Any) -> None:
 
 @pytest.mark.parametrize("rehearsal", [7, None])
 def test_nothing_that_is_secret_leaves_an_owner(
-    village: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rehearsal: int | None
+    small_federation: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rehearsal: int | None
 ) -> None:
     """Planted values are looked for in every reply, in every log, and in every byte that the coordinator keeps."""
-    lived = village.Village(tmp_path, rehearsal=rehearsal)
+    lived = small_federation.SmallFederation(tmp_path, rehearsal=rehearsal)
     monkeypatch.setenv(PASSWORD, "open-sesame-0815")
     age, dose = 42.42424242424242, -0.1234567890123
 
@@ -744,7 +744,7 @@ def test_nothing_that_is_secret_leaves_an_owner(
         ("stale", {"missing": "stale"}),
         ("ring", {"algorithm": "private-r-admm", "topology": "ring:3"}),
     ):
-        for name in village.OWNERS:
+        for name in small_federation.OWNERS:
             lived.allow(name, epsilon=50.0)
         line = lived.line()
         line.tamper = overhear

@@ -55,14 +55,14 @@ target.Coordinator._round = evil
 
 
 @pytest.fixture(scope="module")
-def place(town: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def place(flare_federation: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A town in which one of Ahorn's patients can be recognised, and a password is in everybody's environment."""
     home = tmp_path_factory.mktemp("town")
-    made = town.Town(home, environment={"DPADMM_DATABASE_PASSWORD": "planted-password-4711"})
+    made = flare_federation.FlareFederation(home, environment={"DPADMM_DATABASE_PASSWORD": "planted-password-4711"})
     records = home / "ahorn" / "records.csv"
     lines = records.read_text().splitlines()
     age = lines[1].split(",", 1)[0]
-    for path in (records, made.village.table):
+    for path in (records, made.small_federation.table):
         text = path.read_text()
         assert age in text
         path.write_text(text.replace(age, repr(MARK), 1))
@@ -71,14 +71,14 @@ def place(town: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def simulated(place: Any, **changes: Any) -> np.ndarray:
-    return train(place.village.simulation(**changes)).models[0]
+    return train(place.small_federation.simulation(**changes)).models[0]
 
 
 def released(place: Any, run: str) -> dict[str, int]:
     """How many releases each owner's ledger has for a run; every ledger must be in order."""
     found = {}
     for name in place.owners:
-        ledger = place.village.ledger(name)
+        ledger = place.small_federation.ledger(name)
         assert verify(ledger) == []
         found[name] = sum(ledger.runs()[run].spent.values())
         ledger.close()
@@ -94,7 +94,7 @@ def test_a_star_of_processes_equals_the_simulation(place: Any) -> None:
     result = json.loads((folder.path / "result.json").read_text())
     assert result["simulated"] is True
     assert "rehearsal" in result["warnings"][0]
-    labels, _ = model.predict(place.village.table)
+    labels, _ = model.predict(place.small_federation.table)
     assert set(labels) <= {"no", "yes"}
     assert len((folder.path / "history.csv").read_text().splitlines()) == 13
 
@@ -131,7 +131,7 @@ def test_a_coordinator_that_asks_for_more_gets_nothing_more(place: Any, tmp_path
 
 
 def test_terms_that_wait_for_the_owners_word_cost_nothing_and_release_nothing(place: Any) -> None:
-    policy = place.village.policy("birke")
+    policy = place.small_federation.policy("birke")
     before = policy.read_text()
     policy.write_text(before + 'approval = "hand"\n')
     folder = place.prepare("patient")
@@ -139,7 +139,7 @@ def test_terms_that_wait_for_the_owners_word_cost_nothing_and_release_nothing(pl
 
     def watch(status: dict[str, Any]) -> None:
         seen.append(status["state"])
-        if status["state"] == "waiting" and "patient" not in place.village.ledger("birke").runs():
+        if status["state"] == "waiting" and "patient" not in place.small_federation.ledger("birke").runs():
             (digest, told) = next(iter(place.site("birke").waiting().items()))
             assert told["run"] == "patient"
             assert "epsilon" in told["sentence"]
@@ -156,7 +156,7 @@ def test_terms_that_wait_for_the_owners_word_cost_nothing_and_release_nothing(pl
 def test_nothing_private_is_written_down_but_in_ledgers(place: Any) -> None:
     """All logs, jobs, run folders and kits; after all the runs above."""
     key = (place.kit("ahorn") / "startup" / "client.key").read_bytes().splitlines()[3]
-    ledger = place.village.ledger("ahorn")
+    ledger = place.small_federation.ledger("ahorn")
     secrets = {
         "a record, as text": repr(MARK).encode(),
         "a record, as a number": np.float64(MARK).tobytes(),
@@ -168,7 +168,7 @@ def test_nothing_private_is_written_down_but_in_ledgers(place: Any) -> None:
     } | {f"an iterate without noise, {i}": value.tobytes() for i, value in enumerate(first_iterates(place))}
     ledger.close()
     looked = 0
-    for root in (place.federation.folder, *(place.village.home / name / "agent" for name in place.owners)):
+    for root in (place.federation.folder, *(place.small_federation.home / name / "agent" for name in place.owners)):
         for path in sorted(root.rglob("*")):
             if not path.is_file() or path.suffix == ".key":
                 continue
@@ -181,7 +181,7 @@ def test_nothing_private_is_written_down_but_in_ledgers(place: Any) -> None:
 
 def first_iterates(place: Any) -> np.ndarray:
     """What Ahorn's solver found in round one of the star, before its noise."""
-    given = place.village.simulation()
+    given = place.small_federation.simulation()
     terms = replace(given.run, algorithm="admm", rounds=1, epsilon=None, delta=None)
     prepared = prepare(replace(given, run=terms))
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(7))

@@ -39,12 +39,12 @@ print(submit(Federation.open(Path(sys.argv[1])), RunFolder(Path(sys.argv[2])), l
 RING = {"algorithm": "private-r-admm", "topology": "ring:3"}
 
 
-def released(town: Any, name: str, run: str) -> int:
+def released(flare_federation: Any, name: str, run: str) -> int:
     """How many releases of a run an owner's ledger has; 0 before there is one."""
-    path = town.village.ledger_path(name)
+    path = flare_federation.small_federation.ledger_path(name)
     if not path.exists():
         return 0
-    ledger = town.village.ledger(name)
+    ledger = flare_federation.small_federation.ledger(name)
     try:
         known = ledger.runs().get(run)
         return 0 if known is None else sum(known.spent.values())
@@ -55,24 +55,24 @@ def released(town: Any, name: str, run: str) -> int:
 class Killer(threading.Thread):
     """Kills parties when Ahorn has released so many rounds, and starts them again a second later."""
 
-    def __init__(self, town: Any, run: str, kills: list[tuple[int, str]], rest: float = 1.0) -> None:
+    def __init__(self, flare_federation: Any, run: str, kills: list[tuple[int, str]], rest: float = 1.0) -> None:
         super().__init__(daemon=True)
-        self.town, self.name_of_run, self.kills, self.rest = town, run, kills, rest
+        self.flare_federation, self.name_of_run, self.kills, self.rest = flare_federation, run, kills, rest
         self.done: list[tuple[int, str]] = []
 
     def run(self) -> None:
         for round, who in self.kills:
-            while released(self.town, "ahorn", self.name_of_run) < round:
+            while released(self.flare_federation, "ahorn", self.name_of_run) < round:
                 time.sleep(0.01)
-            self.town.kill(who)
+            self.flare_federation.kill(who)
             time.sleep(self.rest)
-            self.town.start(who)
+            self.flare_federation.start(who)
             self.done.append((round, who))
 
 
 @pytest.mark.parametrize("changes", [{}, {"algorithm": "pvp"}, RING], ids=["dp-admm", "pvp", "ring"])
 def test_owners_and_coordinator_killed_twice_each_in_one_run(
-    town: ModuleType, tmp_path: Path, changes: dict[str, Any]
+    flare_federation: ModuleType, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     seed = random.SystemRandom().randrange(10**6)
     draw = random.Random(seed)
@@ -80,7 +80,7 @@ def test_owners_and_coordinator_killed_twice_each_in_one_run(
     owners = [draw.choice(("ahorn", "birke", "eiche")) for _ in range(2)]
     parties = draw.sample([*owners, "server", "server"], 4)
     terms = {**changes, "rounds": 30, "patience": 5.0}
-    with town.Town(tmp_path) as made:
+    with flare_federation.FlareFederation(tmp_path) as made:
         folder = made.prepare("torture", **terms)
         killer = Killer(made, "torture", list(zip(rounds, parties, strict=True)))
         killer.start()
@@ -89,19 +89,23 @@ def test_owners_and_coordinator_killed_twice_each_in_one_run(
     assert status["state"] == "finished", (seed, status)
     assert len(killer.done) == 4, (seed, killer.done)
     for name in made.owners:
-        ledger = made.village.ledger(name)
+        ledger = made.small_federation.ledger(name)
         assert verify(ledger) == []
         steps = [entry["step"] for entry in ledger.entries() if entry["kind"] == "debit"]
         assert sorted(map(int, steps)) == list(range(1, 31))  # each round once
         ledger.close()
-    undisturbed = train(made.village.simulation(**{k: v for k, v in terms.items() if k != "patience"})).models[0]
+    undisturbed = train(made.small_federation.simulation(**{k: v for k, v in terms.items() if k != "patience"})).models[
+        0
+    ]
     assert np.array_equal(Model.load(folder.path).coefficients, undisturbed), seed
 
 
 @pytest.mark.parametrize("missing", ["stale", "drop"])
-def test_a_run_goes_on_without_an_owner_and_takes_it_in_again(town: ModuleType, tmp_path: Path, missing: str) -> None:
+def test_a_run_goes_on_without_an_owner_and_takes_it_in_again(
+    flare_federation: ModuleType, tmp_path: Path, missing: str
+) -> None:
     rounds = 1500  # a fast machine has done 400 before a process that was killed is back
-    with town.Town(tmp_path) as made:
+    with flare_federation.FlareFederation(tmp_path) as made:
         folder = made.prepare("absent", rounds=rounds, patience=2.0, missing=missing)
         killer = Killer(made, "absent", [(20, "birke")], rest=0.5)
         killer.start()
@@ -113,7 +117,7 @@ def test_a_run_goes_on_without_an_owner_and_takes_it_in_again(town: ModuleType, 
     assert 20 <= missed["birke"][0] <= 60
     assert len(missed["birke"]) < rounds - 40, "it was not taken in again"
     for name in made.owners:
-        ledger = made.village.ledger(name)
+        ledger = made.small_federation.ledger(name)
         assert verify(ledger) == []
         steps = [int(entry["step"]) for entry in ledger.entries() if entry["kind"] == "debit"]
         sent = {k for k in range(1, rounds + 1) if k not in missed.get(name, ())}
@@ -127,14 +131,16 @@ def test_a_run_goes_on_without_an_owner_and_takes_it_in_again(town: ModuleType, 
     assert sum(float(line.split(",")[column]) for line in table[1:]) == len(missed["birke"])
 
 
-def test_ten_owners_complete_a_hundred_rounds(town: ModuleType, tmp_path: Path) -> None:
+def test_ten_owners_complete_a_hundred_rounds(flare_federation: ModuleType, tmp_path: Path) -> None:
     names = tuple(f"owner-{i}" for i in range(10))
     terms = {"rounds": 100, "owners": list(names), "patience": 60.0}
-    with town.Town(tmp_path, owners=names, counts=(50,) * 10) as made:
+    with flare_federation.FlareFederation(tmp_path, owners=names, counts=(50,) * 10) as made:
         folder = made.prepare("ten", **terms)
         status = made.run(folder, limit=240.0)
     assert status["state"] == "finished"
-    assert np.array_equal(Model.load(folder.path).coefficients, train(made.village.simulation(rounds=100)).models[0])
+    assert np.array_equal(
+        Model.load(folder.path).coefficients, train(made.small_federation.simulation(rounds=100)).models[0]
+    )
     assert {released(made, name, "ten") for name in names} == {100}
 
 
@@ -163,10 +169,10 @@ def two_hosts(network: ModuleType) -> Iterator[tuple[str, str]]:
 
 
 def test_a_slow_and_lossy_network(
-    town: ModuleType, network: ModuleType, tmp_path: Path, two_hosts: tuple[str, str]
+    flare_federation: ModuleType, network: ModuleType, tmp_path: Path, two_hosts: tuple[str, str]
 ) -> None:
     coordinator, owners = two_hosts
-    made = town.Town(tmp_path, host=network.ADDRESSES[0])
+    made = flare_federation.FlareFederation(tmp_path, host=network.ADDRESSES[0])
     made.networks = {"server": coordinator, **dict.fromkeys(made.owners, owners)}
     with made:
         folder = made.prepare("far", rounds=20, patience=60.0)
@@ -175,6 +181,8 @@ def test_a_slow_and_lossy_network(
             asked = beside_the_server.submit(subprocess.run, words, capture_output=True, text=True, timeout=400)
             done = asked.result()
     assert done.stdout.strip().endswith("finished"), done.stdout + done.stderr
-    assert np.array_equal(Model.load(folder.path).coefficients, train(made.village.simulation(rounds=20)).models[0])
+    assert np.array_equal(
+        Model.load(folder.path).coefficients, train(made.small_federation.simulation(rounds=20)).models[0]
+    )
     result = json.loads((folder.path / "result.json").read_text())
     assert result["seconds"] > 20 * 0.2  # there and back

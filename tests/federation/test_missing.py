@@ -26,32 +26,37 @@ AWAY = range(3, 6)
 
 
 @pytest.fixture
-def lived(village: ModuleType, tmp_path: Path) -> Any:
-    made = village.Village(tmp_path)
-    for name in village.OWNERS:
+def lived(small_federation: ModuleType, tmp_path: Path) -> Any:
+    made = small_federation.SmallFederation(tmp_path)
+    for name in small_federation.OWNERS:
         made.allow(name, epsilon=400.0)
     return made
 
 
-def shards(lived: Any, village: ModuleType, name: str) -> Shards:
-    features, places = village.SCHEMA.encode(
-        read_table(lived.home / name / "records.csv", text=village.SCHEMA.text_columns)
+def shards(lived: Any, small_federation: ModuleType, name: str) -> Shards:
+    features, places = small_federation.SCHEMA.encode(
+        read_table(lived.home / name / "records.csv", text=small_federation.SCHEMA.text_columns)
     )
     targets = Logistic().encode(places, 2)
     return gather(features, targets, np.zeros(len(features), dtype=np.int64), norm_bound=1.0, names=[name])
 
 
 def by_hand(
-    lived: Any, village: ModuleType, missing: str, away: dict[str, range], late: tuple[int, ...] = (), **changes: Any
+    lived: Any,
+    small_federation: ModuleType,
+    missing: str,
+    away: dict[str, range],
+    late: tuple[int, ...] = (),
+    **changes: Any,
 ) -> dict[str, Any]:
     """The run, told once more in the terms of one round: nothing of the federation is in it.
 
     In a `late` round who is away has answered, and nobody has heard it: all that stays is where its solver is.
     """
     plan = lived.terms(missing=missing, rounds=ROUNDS, **changes).plan()
-    consensus, owners = plan.algorithm.consensus, list(village.OWNERS)
+    consensus, owners = plan.algorithm.consensus, list(small_federation.OWNERS)
     rows = {name: plan.take([agent]) for agent, name in enumerate(owners)}
-    records = {name: shards(lived, village, name) for name in owners}
+    records = {name: shards(lived, small_federation, name) for name in owners}
     states = {name: begin(rows[name]) for name in owners}
     last = {name: begin(rows[name]).released for name in owners}
     server, model = opening(plan, 1), None
@@ -68,7 +73,7 @@ def by_hand(
             agent = np.array([owners.index(name)])
 
             def words(purpose: str, count: int, agent: Any = agent, round: int = round) -> Any:
-                return SeededRandomness(7).words(np.zeros(1, dtype=np.int64), agent, round, purpose, count)
+                return SeededRandomness(7).random_bits(np.zeros(1, dtype=np.int64), agent, round, purpose, count)
 
             release, after = answer(rows[name], begun[name], records[name], server.common, round, words)
             states[name] = after if name in there else replace(states[name], memory=after.memory)
@@ -118,12 +123,12 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("missing", "changes"), CASES)
 @pytest.mark.parametrize("away", [{"birke": AWAY}, {"birke": range(1, 3), "eiche": range(5, 8)}], ids=["one", "two"])
 def test_rounds_without_an_owner_are_those_of_the_formulas(
-    lived: Any, village: ModuleType, missing: str, changes: dict[str, Any], away: dict[str, range]
+    lived: Any, small_federation: ModuleType, missing: str, changes: dict[str, Any], away: dict[str, range]
 ) -> None:
     folder = lived.folder(missing=missing, rounds=ROUNDS, **changes)
     jobs = with_absence(lived, folder, away)
     assert [job["state"] for job in jobs] == ["interrupted"] * len(away) + ["finished"]
-    expected = by_hand(lived, village, missing, away, **changes)
+    expected = by_hand(lived, small_federation, missing, away, **changes)
     assert np.array_equal(Model.load(folder.path).coefficients, expected["model"][0])
     standing, history = load(folder.path / "checkpoint.bin", folder.agreement().digest)  # type: ignore[union-attr]
     np.testing.assert_allclose(standing.mean_model, np.mean(expected["models"], axis=0), rtol=1e-12)
@@ -136,7 +141,7 @@ def test_rounds_without_an_owner_are_those_of_the_formulas(
     assert [float(row["missing"]) for row in rows] == absent
     found = json.loads((folder.path / "result.json").read_text())
     assert found["missed_rounds"] == {name: list(absence) for name, absence in away.items()}
-    for name in village.OWNERS:
+    for name in small_federation.OWNERS:
         answered = [round for round in range(1, ROUNDS + 1) if round not in away.get(name, ())]
         assert lived.steps(name) == [str(round) for round in answered]
         ledger = lived.ledger(name)
@@ -147,10 +152,12 @@ def test_rounds_without_an_owner_are_those_of_the_formulas(
         assert spent <= found["epsilon"]
 
 
-def test_an_absence_changes_what_a_run_comes_to_and_the_two_ways_differ(lived: Any, village: ModuleType) -> None:
+def test_an_absence_changes_what_a_run_comes_to_and_the_two_ways_differ(
+    lived: Any, small_federation: ModuleType
+) -> None:
     """So that the comparison above means something."""
     whole, stale, drop = (
-        by_hand(lived, village, missing, away)["model"]
+        by_hand(lived, small_federation, missing, away)["model"]
         for missing, away in (("stale", {}), ("stale", {"birke": AWAY}), ("drop", {"birke": AWAY}))
     )
     assert np.array_equal(whole, lived.simulated(rounds=ROUNDS).models)
@@ -181,7 +188,7 @@ def test_a_run_in_which_nobody_misses_a_round_is_the_one_that_waits(lived: Any, 
 @pytest.mark.parametrize(("missing", "changes"), [*CASES[:2], CASES[4]])
 @pytest.mark.parametrize("late", [(3,), (1,), (3, 6)], ids=["once", "at first", "twice"])
 def test_an_owner_whose_answer_came_too_late_can_come_back(
-    lived: Any, village: ModuleType, missing: str, changes: dict[str, Any], late: tuple[int, ...]
+    lived: Any, small_federation: ModuleType, missing: str, changes: dict[str, Any], late: tuple[int, ...]
 ) -> None:
     """Its ledger has that round and the coordinator does not: the answer was released, and paid for, and lost. What the
     run comes to is what it would be without that answer."""
@@ -210,14 +217,14 @@ def test_an_owner_whose_answer_came_too_late_can_come_back(
     released = [round for round in range(1, ROUNDS + 1) if round not in away["birke"] or round in late]
     assert lived.steps("birke") == [str(round) for round in released]
     assert verify(lived.ledger("birke")) == []
-    expected = by_hand(lived, village, missing, away, late, **changes)["model"][0]
+    expected = by_hand(lived, small_federation, missing, away, late, **changes)["model"][0]
     # Where the server is first, the agent takes back what its lost answer did to its dual; that is rounded.
     tolerance = 1e-12 if changes else 0.0
     np.testing.assert_allclose(Model.load(folder.path).coefficients, expected, rtol=tolerance, atol=tolerance)
 
 
 def test_a_coordinator_that_is_killed_with_an_answer_in_its_hands_can_go_on_without_its_owner(
-    lived: Any, village: ModuleType, monkeypatch: pytest.MonkeyPatch
+    lived: Any, small_federation: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Round 3 was answered by all and not written down; in the next job one of them is away, and back in the last."""
     folder, honest = lived.folder(missing="stale", rounds=ROUNDS), RunFolder.keep
@@ -235,6 +242,6 @@ def test_a_coordinator_that_is_killed_with_an_answer_in_its_hands_can_go_on_with
     line.reaches = lambda name, method, call: call.get("step") != 5 or folder.pause(True) is None
     assert lived.run(folder, line)["state"] == "interrupted"
     assert lived.run(folder)["state"] == "finished"
-    expected = by_hand(lived, village, "stale", {"birke": range(3, 6)}, (3,))["model"][0]
+    expected = by_hand(lived, small_federation, "stale", {"birke": range(3, 6)}, (3,))["model"][0]
     assert np.array_equal(Model.load(folder.path).coefficients, expected)
     assert lived.steps("birke") == ["1", "2", "3", "6", "7", "8", "9", "10"]

@@ -19,8 +19,8 @@ SEALS = tuple(Seal(number, f"{number}" * 64, "e" * 64) for number in (1, 2, 3))
 
 
 @pytest.fixture(scope="module")
-def drafts(village: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return village.Village(tmp_path_factory.mktemp("village")).terms
+def drafts(small_federation: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return small_federation.SmallFederation(tmp_path_factory.mktemp("village")).terms
 
 
 def value(seed: int) -> np.ndarray:
@@ -186,7 +186,9 @@ def test_seals_travel_as_lists() -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"algorithm": "pvp"}, {"algorithm": "obj-g", "updates": 5}, {"epsilon": 0.01}])
-def test_an_honest_release_is_far_from_implausible(drafts: Any, village: ModuleType, changes: dict[str, Any]) -> None:
+def test_an_honest_release_is_far_from_implausible(
+    drafts: Any, small_federation: ModuleType, changes: dict[str, Any]
+) -> None:
     """With all the noise of the run, and with a hundredth of what would be refused to spare."""
     plan = drafts(**changes).plan()
     start = Standing.start(plan)

@@ -28,9 +28,9 @@ def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def lived(village: ModuleType, tmp_path: Path) -> Any:
-    made = village.Village(tmp_path)
-    for name in village.OWNERS:
+def lived(small_federation: ModuleType, tmp_path: Path) -> Any:
+    made = small_federation.SmallFederation(tmp_path)
+    for name in small_federation.OWNERS:
         made.allow(name, epsilon=400.0)
     return made
 
@@ -172,7 +172,7 @@ def stops_telling(line: Any, last: dict[str, int]) -> None:
 @pytest.mark.parametrize("changes", [RING, PATH], ids=["ring", "path"])
 @pytest.mark.parametrize("last", [{"birke": 2}, {"ahorn": 0}, {"ahorn": 3, "eiche": 1}])
 def test_nodes_at_different_rounds_begin_again_at_the_lowest_and_end_with_the_same_bits(
-    lived: Any, village: ModuleType, changes: dict[str, Any], last: dict[str, int]
+    lived: Any, small_federation: ModuleType, changes: dict[str, Any], last: dict[str, int]
 ) -> None:
     folder, line = lived.folder(patience=0.3, **changes), lived.line()
     stops_telling(line, last)
@@ -180,19 +180,19 @@ def test_nodes_at_different_rounds_begin_again_at_the_lowest_and_end_with_the_sa
     assert status["state"] == "interrupted"
     for thread in line.walks.values():
         thread._begun["study"].result(30.0)
-    reached = {name: len(lived.steps(name)) for name in village.OWNERS}
+    reached = {name: len(lived.steps(name)) for name in small_federation.OWNERS}
     assert min(reached.values()) < 6
     line = lived.line()
     assert lived.run(folder, line)["state"] == "finished"
     starts = {call["start"] for _, method, call in line.calls if method == "walk"}
     assert starts == {min(reached.values())}
     assert np.array_equal(Model.load(folder.path).coefficients, lived.simulated(**changes).models[0])
-    for name in village.OWNERS:
+    for name in small_federation.OWNERS:
         assert lived.steps(name) == ["1", "2", "3", "4", "5", "6"]
         assert verify(lived.ledger(name)) == []
 
 
-def test_a_node_that_never_tells_stops_the_run_with_its_name(lived: Any, village: ModuleType) -> None:
+def test_a_node_that_never_tells_stops_the_run_with_its_name(lived: Any, small_federation: ModuleType) -> None:
     folder, line = lived.folder(patience=0.2, **RING), lived.line()
     plain = line._teller
     line._teller = lambda sender, run: (lambda *_: None) if sender == "eiche" else plain(sender, run)

@@ -1,12 +1,19 @@
-"""The module of small parties, as a fixture: tests are no package."""
+"""The helpers of owners and small federations, as fixtures."""
 
-from pathlib import Path
 from types import ModuleType
 
+import owners
 import pytest
-from beside import load
+import small_federation as federation
 
 
 @pytest.fixture(scope="session")
-def parties() -> ModuleType:
-    return load(Path(__file__).parent / "parties.py", "owner_parties")
+def sample() -> ModuleType:
+    """Records, a policy, terms and an agent of a small owner."""
+    return owners
+
+
+@pytest.fixture(scope="session")
+def small_federation() -> ModuleType:
+    """A federation in one process."""
+    return federation

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.agent import Agent
-from dpadmm.agreement import Agreement
 from dpadmm.errors import Refused
-from dpadmm.policy import Policy
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.policy import Policy
+from dpadmm.owner.request import Request
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.components import Rule, components
 from dpadmm.problems.losses.statistics import unpack
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.request import Request
 from dpadmm.spec.declare import RunSpec
 
 COUNTS, WIDTH, ROUNDS, DELTA = (400, 300), 5, 4, 1e-5

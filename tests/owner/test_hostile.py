@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpadmm.agent import Agent
-from dpadmm.agreement import Agreement
 from dpadmm.errors import Refused
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.request import Request
 from dpadmm.privacy.ledger.protocol import Seal
 from dpadmm.privacy.ledger.verify import verify
-from dpadmm.request import Request
 from dpadmm.spec.declare import RunSpec
 
 TORTURE = os.environ.get("DPADMM_TORTURE") == "1"
@@ -168,15 +168,15 @@ class Watched:
 
 
 @pytest.fixture
-def watched(parties: ModuleType, tmp_path: Path) -> Watched:
-    return Watched(parties.agent(tmp_path / "patients.ledger", parties.policy(epsilon=100.0)))
+def watched(sample: ModuleType, tmp_path: Path) -> Watched:
+    return Watched(sample.agent(tmp_path / "patients.ledger", sample.policy(epsilon=100.0)))
 
 
-def test_malformed_requests(parties: ModuleType, watched: Watched) -> None:
+def test_malformed_requests(sample: ModuleType, watched: Watched) -> None:
     terms = {
-        "run": parties.agreement(evaluation_epsilon=0.2, rounds=8),
-        "late": parties.agreement("pvp", missing="stale", rounds=8),
-        "tilted": parties.agreement("dvp", rounds=8),
+        "run": sample.agreement(evaluation_epsilon=0.2, rounds=8),
+        "late": sample.agreement("pvp", missing="stale", rounds=8),
+        "tilted": sample.agreement("dvp", rounds=8),
     }
     for name, agreed in terms.items():
         watched.agent.join(name, agreed)
@@ -195,15 +195,15 @@ def test_malformed_requests(parties: ModuleType, watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_malformed_requests_for_local_updates(parties: ModuleType, tmp_path: Path, precision: str) -> None:
+def test_malformed_requests_for_local_updates(sample: ModuleType, tmp_path: Path, precision: str) -> None:
     """The server first, several updates a round, over a set and outside of it; inputs up to 1e100 in float32 too."""
-    records = parties.shards(precision=precision)
-    watched = Watched(parties.agent(tmp_path / "patients.ledger", parties.policy(epsilon=100.0), records=records))
+    records = sample.shards(precision=precision)
+    watched = Watched(sample.agent(tmp_path / "patients.ledger", sample.policy(epsilon=100.0), records=records))
     terms = {
-        "local": parties.agreement("obj-g", missing="stale", rounds=8, updates=2, set="ball:2", precision=precision),
-        "free": parties.agreement("obj-l", missing="stale", rounds=8, updates=2, precision=precision),
-        "leaving": parties.agreement("out-l", rounds=8, rho_schedule="growing:0.3:0.1:2", precision=precision),
-        "descent": parties.agreement("dpsgd", missing="stale", rounds=8, precision=precision),
+        "local": sample.agreement("obj-g", missing="stale", rounds=8, updates=2, set="ball:2", precision=precision),
+        "free": sample.agreement("obj-l", missing="stale", rounds=8, updates=2, precision=precision),
+        "leaving": sample.agreement("out-l", rounds=8, rho_schedule="growing:0.3:0.1:2", precision=precision),
+        "descent": sample.agreement("dpsgd", missing="stale", rounds=8, precision=precision),
     }
     for name, agreed in terms.items():
         watched.agent.join(name, agreed)
@@ -221,17 +221,17 @@ def test_malformed_requests_for_local_updates(parties: ModuleType, tmp_path: Pat
     assert watched.refusals > 50
 
 
-def test_malformed_requests_on_a_graph(parties: ModuleType, watched: Watched) -> None:
+def test_malformed_requests_on_a_graph(sample: ModuleType, watched: Watched) -> None:
     """Free rounds are asked for like any other: in their turn, and for inputs that make sense."""
     terms = {
-        "recycled": parties.agreement("private-r-admm", rounds=8, topology="path:2", evaluation_epsilon=0.2),
-        "growing": parties.agreement("private-mr-admm", rounds=8, topology="path:2", epsilon=None, epsilons=(1.0, 3.0)),
-        "tilted": parties.agreement("dvp-graph", rounds=8, topology="path:2"),
+        "recycled": sample.agreement("private-r-admm", rounds=8, topology="path:2", evaluation_epsilon=0.2),
+        "growing": sample.agreement("private-mr-admm", rounds=8, topology="path:2", epsilon=None, epsilons=(1.0, 3.0)),
+        "tilted": sample.agreement("dvp-graph", rounds=8, topology="path:2"),
     }
     for name, agreed in terms.items():
         watched.agent.join(name, agreed)
-        watched.ask(parties.request(agreed, 1, name))
-        watched.ask(parties.request(agreed, 2, name))
+        watched.ask(sample.request(agreed, 1, name))
+        watched.ask(sample.request(agreed, 2, name))
     assert len(watched.sent) == 6
 
     @settings(many, max_examples=many.max_examples // 2)
@@ -260,10 +260,10 @@ def test_malformed_requests_on_a_graph(parties: ModuleType, watched: Watched) ->
 
 
 @pytest.mark.parametrize("trouble", ["locked", "full", "closed"])
-def test_malformed_requests_to_a_ledger_in_trouble(parties: ModuleType, watched: Watched, trouble: str) -> None:
-    terms = parties.agreement(rounds=8)
+def test_malformed_requests_to_a_ledger_in_trouble(sample: ModuleType, watched: Watched, trouble: str) -> None:
+    terms = sample.agreement(rounds=8)
     watched.agent.join("run", terms)
-    watched.ask(parties.request(terms, 1))
+    watched.ask(sample.request(terms, 1))
     ledger = watched.agent.ledger
     if trouble == "locked":
         ledger.lock("for a test")
@@ -332,11 +332,11 @@ def odd_terms(good: Agreement) -> st.SearchStrategy[Any]:
     [{}, {"algorithm": "private-r-admm", "topology": "path:2", "epsilon": None, "epsilons": (2.0, 3.0)}],
     ids=["server", "graph"],
 )
-def test_malformed_terms(parties: ModuleType, watched: Watched, good: dict[str, Any]) -> None:
+def test_malformed_terms(sample: ModuleType, watched: Watched, good: dict[str, Any]) -> None:
     joined: list[str] = []
 
     @settings(many, max_examples=many.max_examples // 2)
-    @given(run=st.one_of(st.just("fresh"), TEXTS, ODD), agreement=odd_terms(parties.agreement(**good)))
+    @given(run=st.one_of(st.just("fresh"), TEXTS, ODD), agreement=odd_terms(sample.agreement(**good)))
     def attack(run: Any, agreement: Any) -> None:
         name = f"run {len(joined)}" if isinstance(run, str) and run == "fresh" else run
         try:
@@ -354,9 +354,9 @@ def test_malformed_terms(parties: ModuleType, watched: Watched, good: dict[str, 
     assert joined
 
 
-def test_replayed_and_skipped_rounds_of_two_runs_interleaved(parties: ModuleType, watched: Watched) -> None:
+def test_replayed_and_skipped_rounds_of_two_runs_interleaved(sample: ModuleType, watched: Watched) -> None:
     """A random walk over two runs: at any time only the next round, or one that was answered, gets an answer."""
-    terms = {"run": parties.agreement(rounds=15), "other": parties.agreement("pvp", rounds=15, rho=0.2)}
+    terms = {"run": sample.agreement(rounds=15), "other": sample.agreement("pvp", rounds=15, rho=0.2)}
     for name, agreed in terms.items():
         watched.agent.join(name, agreed)
     last = dict.fromkeys(terms, 0)
@@ -365,7 +365,7 @@ def test_replayed_and_skipped_rounds_of_two_runs_interleaved(parties: ModuleType
     for _ in range(250):
         name = str(draw.choice(list(terms)))
         step = int(np.clip(last[name] + draw.integers(-3, 4), 0, 16))
-        asked = parties.request(terms[name], step, name)
+        asked = sample.request(terms[name], step, name)
         if draw.random() < 0.1:
             asked = replace(asked, digest=terms["run" if name == "other" else "other"].digest)
         allowed = 1 <= step <= min(last[name] + 1, 15) and asked.digest == terms[name].digest

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.topology.graph import parse_topology
-from dpadmm.agent import Agent
-from dpadmm.agreement import Agreement
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.peers import Peers
 from dpadmm.errors import ClusterError, InputError, Refused
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.request import Request
 from dpadmm.privacy.events import NoOpDpEvent, PureDpEvent
 from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
@@ -24,7 +25,6 @@ from dpadmm.privacy.ledger.verify import verify
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.request import Request
 from dpadmm.spec.declare import RunSpec
 
 ROUNDS, WIDTH = 6, 3
@@ -72,16 +72,16 @@ def pooled(counts: Sequence[int]) -> Shards:
 class Party:
     """The owners of a graph, with their ledgers in a folder; asked for agents, it makes those of fresh processes."""
 
-    def __init__(self, parties: ModuleType, folder: Path, terms: Agreement) -> None:
-        self.parties, self.folder, self.terms = parties, folder, terms
+    def __init__(self, sample: ModuleType, folder: Path, terms: Agreement) -> None:
+        self.sample, self.folder, self.terms = sample, folder, terms
         folder.mkdir(exist_ok=True)
 
     def agent(self, owner: int, randomness: Any = None, variant: int = 0, **policy: Any) -> Agent:
         return Agent(
             owned(owner, self.terms.counts[owner], variant),
-            self.parties.policy(**policy),
+            self.sample.policy(**policy),
             self.ledger(owner),
-            randomness or self.parties.Repeatable(),
+            randomness or self.sample.Repeatable(),
             members=(owner,),
         )
 
@@ -89,7 +89,7 @@ class Party:
         return [self.agent(owner, randomness) for owner in range(len(self.terms.counts))]
 
     def ledger(self, owner: int) -> SqliteLedger:
-        return self.parties.ledger(self.folder / f"{owner}.ledger")
+        return self.sample.ledger(self.folder / f"{owner}.ledger")
 
     def peers(self, nodes: Sequence[Any], names: Sequence[str] = ()) -> Peers:
         return Peers("run", self.terms, nodes, names)
@@ -101,12 +101,12 @@ class Party:
 
 
 @pytest.fixture
-def party(parties: ModuleType, tmp_path: Path) -> Any:
+def party(sample: ModuleType, tmp_path: Path) -> Any:
     """party(terms): its owners, with new ledgers."""
     made: list[Party] = []
 
     def make(terms: Agreement | None = None) -> Party:
-        made.append(Party(parties, tmp_path / f"party {len(made)}", terms or quickly(RING)))
+        made.append(Party(sample, tmp_path / f"party {len(made)}", terms or quickly(RING)))
         return made[-1]
 
     return make
@@ -202,10 +202,10 @@ def test_owners_that_are_simulated_too_give_the_simulations_plain_noise(topology
     np.testing.assert_array_equal(list(Peers("run", terms, nodes).rounds()), simulated(terms, lattice=False))
 
 
-def test_another_noise_is_another_run(party: Any, parties: ModuleType) -> None:
+def test_another_noise_is_another_run(party: Any, sample: ModuleType) -> None:
     """So the tests above would notice noise that does not depend on the node or the round."""
     one, other = (
-        np.array(list(owners.peers(owners.agents(parties.Repeatable(seed))).rounds()))
+        np.array(list(owners.peers(owners.agents(sample.Repeatable(seed))).rounds()))
         for seed, owners in ((1, party()), (2, party()))
     )
     assert (one != other).all()
@@ -337,9 +337,9 @@ def test_a_node_takes_one_row_of_what_it_heard(party: Any, shape: tuple[int, ...
 
 
 @pytest.fixture(scope="module")
-def whole(parties: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+def whole(sample: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
     """What all nodes release in each round when nothing happens."""
-    owners = Party(parties, tmp_path_factory.mktemp("whole"), agreed())
+    owners = Party(sample, tmp_path_factory.mktemp("whole"), agreed())
     return np.array(list(owners.peers(owners.agents()).rounds()))
 
 
@@ -371,9 +371,9 @@ def test_after_a_crash_the_run_goes_on_from_the_lowest_round(
         assert owners.ledger(owner).guarantee(0.0).epsilon <= epsilon
 
 
-def test_a_node_that_was_ahead_gives_what_it_gave_before(party: Any, parties: ModuleType) -> None:
+def test_a_node_that_was_ahead_gives_what_it_gave_before(party: Any, sample: ModuleType) -> None:
     """With real noise, which nobody could draw again: the releases and their seals are those of the first time."""
-    owners, real = party(), parties.System()
+    owners, real = party(), sample.SystemRandomness()
     nodes = [Watched(agent) for agent in owners.agents(real)]
     nodes[3].fails = {3: OSError("no route")}
     with pytest.raises(ClusterError):
@@ -397,9 +397,9 @@ def test_a_run_that_is_done_has_no_rounds_left(party: Any, whole: np.ndarray) ->
     assert owners.debits() == [list("123456")] * 4
 
 
-def test_a_node_that_comes_back_with_an_old_ledger_makes_nobody_else_pay_again(party: Any, parties: ModuleType) -> None:
+def test_a_node_that_comes_back_with_an_old_ledger_makes_nobody_else_pay_again(party: Any, sample: ModuleType) -> None:
     """Its neighbours have answered what it released then, and nothing else; they refuse."""
-    owners, real = party(), parties.System()
+    owners, real = party(), sample.SystemRandomness()
     for released in islice(owners.peers(owners.agents(real)).rounds(), 5):
         if len(owners.debits()[0]) == 2:
             shutil.copy(owners.folder / "0.ledger", owners.folder / "kept")

@@ -9,45 +9,45 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.agent import Agent
 from dpadmm.errors import InputError
+from dpadmm.owner.agent import Agent
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.array_files import ArrayBlocks
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.stored_shards import StoredShards, gather_blocks
 
 
-def stored(folder: Path, parties: Any) -> StoredShards:
+def stored(folder: Path, sample: Any) -> StoredShards:
     """The party's records, in files."""
     folder.mkdir(exist_ok=True)
-    memory = parties.shards()
+    memory = sample.shards()
     np.save(folder / "a.npy", memory.features)
     np.save(folder / "a.targets.npy", (memory.targets > 0).astype(np.uint8))
     source = ArrayBlocks.of(folder / "a.npy", folder / "a.targets.npy", 2)
     return gather_blocks([source], partial(Logistic().encode, classes=2), norm_bound=1.0, names=["owner"])
 
 
-def test_an_agent_over_files_answers_as_one_over_memory(tmp_path: Path, parties: Any) -> None:
-    terms = parties.agreement()
+def test_an_agent_over_files_answers_as_one_over_memory(tmp_path: Path, sample: Any) -> None:
+    terms = sample.agreement()
     answers = []
-    for name, records in (("memory", parties.shards()), ("disk", stored(tmp_path / "data", parties))):
-        agent = parties.agent(tmp_path / f"{name}.ledger", randomness=parties.Repeatable(), records=records)
+    for name, records in (("memory", sample.shards()), ("disk", stored(tmp_path / "data", sample))):
+        agent = sample.agent(tmp_path / f"{name}.ledger", randomness=sample.Repeatable(), records=records)
         agent.join("run", terms)
-        answers.append([agent.answer(parties.request(terms, step)).value for step in (1, 2)])
+        answers.append([agent.answer(sample.request(terms, step)).value for step in (1, 2)])
     np.testing.assert_array_equal(answers[0], answers[1])
 
 
-def test_the_ledger_belongs_to_the_contents_not_to_the_path(tmp_path: Path, parties: Any) -> None:
+def test_the_ledger_belongs_to_the_contents_not_to_the_path(tmp_path: Path, sample: Any) -> None:
     registry, ledger = LedgerRegistry(tmp_path / "shelf"), tmp_path / "ledger"
-    Agent.open(stored(tmp_path / "one", parties), parties.policy(), ledger, registry=registry)
-    Agent.open(stored(tmp_path / "two", parties), parties.policy(), ledger, registry=registry)  # moved, and the same
-    records = stored(tmp_path / "three", parties)
+    Agent.open(stored(tmp_path / "one", sample), sample.policy(), ledger, registry=registry)
+    Agent.open(stored(tmp_path / "two", sample), sample.policy(), ledger, registry=registry)  # moved, and the same
+    records = stored(tmp_path / "three", sample)
     targets = np.load(tmp_path / "three" / "a.targets.npy")
     targets[0] = 1 - targets[0]
     np.save(tmp_path / "three" / "a.targets.npy", targets)
     with pytest.raises(InputError, match="has changed since it was opened"):
-        Agent.open(records, parties.policy(), ledger, registry=registry)
+        Agent.open(records, sample.policy(), ledger, registry=registry)
     source = ArrayBlocks.of(tmp_path / "three" / "a.npy", tmp_path / "three" / "a.targets.npy", 2)
     changed = gather_blocks([source], records.encode, norm_bound=1.0, names=["owner"])
     with pytest.raises(InputError, match="records"):
-        Agent.open(changed, parties.policy(), ledger, registry=registry)
+        Agent.open(changed, sample.policy(), ledger, registry=registry)

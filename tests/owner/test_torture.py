@@ -157,12 +157,12 @@ def test_a_crash_before_every_single_statement(zygote: Zygote, tmp_path: Path, a
 
 @pytest.mark.parametrize("kind", ["join", "step"])
 def test_two_processes_race_for_the_last_of_a_budget(
-    parties: ModuleType, zygote: Zygote, tmp_path: Path, kind: str
+    sample: ModuleType, zygote: Zygote, tmp_path: Path, kind: str
 ) -> None:
     winners = []
     for number in range(RACES):
         path, out = tmp_path / f"{number}.ledger", tmp_path / f"{number}.won"
-        parties.ledger(path).close()
+        sample.ledger(path).close()
         assert zygote.run(kind, [str(path), str(out), "first"], [str(path), str(out), "second"]) == [0, 0]
         won = out.read_text().split()
         assert len(won) == 1
@@ -192,11 +192,11 @@ def test_two_processes_race_to_make_a_ledger(zygote: Zygote, tmp_path: Path) -> 
 
 
 def test_two_processes_answering_the_same_steps_give_the_same_bytes(
-    parties: ModuleType, zygote: Zygote, tmp_path: Path
+    sample: ModuleType, zygote: Zygote, tmp_path: Path
 ) -> None:
     for number in range(20 if TORTURE else 3):
         path = tmp_path / f"{number}.ledger"
-        parties.ledger(path).close()
+        sample.ledger(path).close()
         outs = [tmp_path / f"{number}.{side}" for side in "ab"]
         assert zygote.run("together", *([str(path), str(out), 20] for out in outs)) == [0, 0]
         assert sent(outs[0]) == sent(outs[1])

@@ -20,7 +20,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import parties
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+import owners as sample
 
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.calibration import Budget
@@ -34,8 +35,8 @@ def play(path: str, out: str, algorithm: str, rounds: int, crash: int = 0, first
 
     With `crash`, the process ends before the so-manieth SQL statement after joining.
     """
-    terms = parties.agreement(algorithm, rounds=rounds)
-    agent = parties.agent(Path(path), parties.policy(epsilon=2.0), fast=False)
+    terms = sample.agreement(algorithm, rounds=rounds)
+    agent = sample.agent(Path(path), sample.policy(epsilon=2.0), fast=False)
     agent.join("run", terms)
     left = [crash]
 
@@ -48,16 +49,16 @@ def play(path: str, out: str, algorithm: str, rounds: int, crash: int = 0, first
         agent.ledger._connection.set_trace_callback(count)
     sent = os.open(out, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for round in range(first, (last or rounds) + 1):
-        release = agent.answer(parties.request(terms, round))
+        release = agent.answer(sample.request(terms, round))
         os.write(sent, f"{round} {hashlib.sha256(release.value.tobytes()).hexdigest()}\n".encode())
 
 
 def join(path: str, out: str, run: str) -> None:
     """Tries to join a run that leaves no room for another one."""
-    agent = parties.agent(Path(path), parties.policy(epsilon=2.5), fast=False)
+    agent = sample.agent(Path(path), sample.policy(epsilon=2.5), fast=False)
     barrier()
     with contextlib.suppress(Refused):
-        agent.join(run, parties.agreement())
+        agent.join(run, sample.agreement())
         note(out, run)
 
 
@@ -72,23 +73,23 @@ def create(path: str, out: str, run: str) -> None:
 
 def step(path: str, out: str, run: str) -> None:
     """Tries a step that takes all that is left, in a run that holds nothing."""
-    agent = parties.agent(Path(path), parties.policy(epsilon=2.5, reserve=False), fast=False)
-    terms = parties.agreement(rounds=1)
+    agent = sample.agent(Path(path), sample.policy(epsilon=2.5, reserve=False), fast=False)
+    terms = sample.agreement(rounds=1)
     agent.join(run, terms)
     barrier()
     with contextlib.suppress(Refused):
-        agent.answer(parties.request(terms, 1, run))
+        agent.answer(sample.request(terms, 1, run))
         note(out, run)
 
 
 def together(path: str, out: str, rounds: int) -> None:
     """Answers all rounds of one run, which another process answers at the same time."""
-    terms = parties.agreement("pvp", rounds=rounds)
-    agent = parties.agent(Path(path), fast=False)
+    terms = sample.agreement("pvp", rounds=rounds)
+    agent = sample.agent(Path(path), fast=False)
     agent.join("run", terms)
     barrier()
     for round in range(1, rounds + 1):
-        release = agent.answer(parties.request(terms, round))
+        release = agent.answer(sample.request(terms, round))
         note(out, f"{round} {hashlib.sha256(release.value.tobytes()).hexdigest()}")
 
 

@@ -13,11 +13,12 @@ from dpadmm.admm.perturbations.batches import UniformCost
 from dpadmm.admm.schedules import Fixed, Stable
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers import GradientSteps, LocalUpdates, Sgd, Svrg
-from dpadmm.agent import Agent
-from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError, Refused
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.policy import Policy
+from dpadmm.owner.request import Request
 from dpadmm.papers import ALGORITHMS
-from dpadmm.policy import Policy
 from dpadmm.privacy import gaussian, mixtures
 from dpadmm.privacy.accounting import ACCOUNTANTS, best
 from dpadmm.privacy.calibration import Budget
@@ -32,7 +33,6 @@ from dpadmm.problems.penalties import L2, PENALTIES
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Box
-from dpadmm.request import Request
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 

@@ -15,9 +15,9 @@ from dpadmm.admm.rho import BalancedRho, ConstantRho, GeometricRho, GrowingRho
 from dpadmm.admm.rounds import AgentState, absorb, answer, begin, combine, opening
 from dpadmm.admm.solvers import Exact, Recycled
 from dpadmm.admm.topology.graph import parse_topology
-from dpadmm.agreement import Agreement
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.errors import InputError
+from dpadmm.owner.agreement import Agreement
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import GaussianDpEvent, GaussianObjectiveDpEvent, NonPrivateDpEvent, NoOpDpEvent

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from beside import load
+import report_documents
 from debian import Unavailable
 
 from dpadmm.report.document import Document
@@ -18,7 +18,7 @@ from dpadmm.report.page import html
 
 @pytest.fixture(scope="session")
 def documents() -> ModuleType:
-    return load(Path(__file__).parent / "documents.py", "report_documents")
+    return report_documents
 
 
 BOX = """(() => {

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from beside import load
+import small_federation as federation
 
 from dpadmm.engine import live
 from dpadmm.report.document import Chart, Document
@@ -17,17 +17,17 @@ from dpadmm.report.wording import SIMULATED, UNKNOWN
 
 
 @pytest.fixture(scope="module")
-def village() -> ModuleType:
+def small_federation() -> ModuleType:
     """The federation in one process that the federation's own tests use."""
-    return load(Path(__file__).parents[1] / "federation" / "village.py")
+    return federation
 
 
 def chart(document: Document, id: str) -> Chart:
     return next(each for each in document.charts if each.id == id)
 
 
-def test_a_finished_run(village: ModuleType, tmp_path: Path) -> None:
-    lived = village.Village(tmp_path, rehearsal=None)
+def test_a_finished_run(small_federation: ModuleType, tmp_path: Path) -> None:
+    lived = small_federation.SmallFederation(tmp_path, rehearsal=None)
     folder = lived.folder()
     lived.run(folder)
     document = gather([folder.path])
@@ -52,8 +52,8 @@ def test_a_finished_run(village: ModuleType, tmp_path: Path) -> None:
     assert (limit.name, list(line.x)) == ("limit 2", list(range(7)))
 
 
-def test_a_rehearsal_protects_nobody(village: ModuleType, tmp_path: Path) -> None:
-    lived = village.Village(tmp_path)
+def test_a_rehearsal_protects_nobody(small_federation: ModuleType, tmp_path: Path) -> None:
+    lived = small_federation.SmallFederation(tmp_path)
     folder = lived.folder()
     lived.run(folder)
     (run,) = gather([folder.path]).runs
@@ -61,8 +61,8 @@ def test_a_rehearsal_protects_nobody(village: ModuleType, tmp_path: Path) -> Non
     assert "rehearsal" in run.warnings[0]
 
 
-def test_persons_with_several_records(village: ModuleType, tmp_path: Path) -> None:
-    lived = village.Village(tmp_path)
+def test_persons_with_several_records(small_federation: ModuleType, tmp_path: Path) -> None:
+    lived = small_federation.SmallFederation(tmp_path)
     folder = lived.folder()
     folder.agree(lived.terms(records_per_person=3))
     folder.tell("running", round=2, rounds=6)
@@ -81,16 +81,16 @@ def test_persons_with_several_records(village: ModuleType, tmp_path: Path) -> No
         ("failed", "crashed", "birke did not answer"),
     ],
 )
-def test_what_a_run_is_doing(village: ModuleType, tmp_path: Path, told: str, state: str, error: str) -> None:
-    folder = village.Village(tmp_path).folder()
+def test_what_a_run_is_doing(small_federation: ModuleType, tmp_path: Path, told: str, state: str, error: str) -> None:
+    folder = small_federation.SmallFederation(tmp_path).folder()
     folder.tell(told, "birke did not answer")
     (run,) = gather([folder.path]).runs
     assert (run.state, run.error) == (state, error)
     assert run.guarantee == UNKNOWN  # nothing was agreed on
 
 
-def test_a_coordinator_that_was_lost(village: ModuleType, tmp_path: Path) -> None:
-    folder = village.Village(tmp_path).folder()
+def test_a_coordinator_that_was_lost(small_federation: ModuleType, tmp_path: Path) -> None:
+    folder = small_federation.SmallFederation(tmp_path).folder()
     folder.tell("running", round=3, rounds=6)
     assert gather([folder.path]).runs[0].state == "running"
     status = folder.status()
@@ -98,11 +98,13 @@ def test_a_coordinator_that_was_lost(village: ModuleType, tmp_path: Path) -> Non
     assert gather([folder.path]).runs[0].state == "crashed"
 
 
-def test_rounds_are_seen_while_they_go_on(village: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_are_seen_while_they_go_on(
+    small_federation: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from dpadmm.federation import runs
 
     monkeypatch.setattr(runs, "INTERVAL", -1.0)
-    lived, seen = village.Village(tmp_path), []
+    lived, seen = small_federation.SmallFederation(tmp_path), []
     folder = lived.folder()
     keep = runs.RunFolder.keep
 
@@ -115,9 +117,9 @@ def test_rounds_are_seen_while_they_go_on(village: ModuleType, tmp_path: Path, m
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_folder_tells_of_releases_and_counts_only(village: ModuleType, tmp_path: Path) -> None:
+def test_the_folder_tells_of_releases_and_counts_only(small_federation: ModuleType, tmp_path: Path) -> None:
     """Whatever is in the coordinator's folder is the same for other records of as many people, but for releases."""
-    lived = village.Village(tmp_path, rehearsal=None)
+    lived = small_federation.SmallFederation(tmp_path, rehearsal=None)
     folder = lived.folder()
     lived.run(folder)
     names = {path.name for path in folder.path.iterdir()}

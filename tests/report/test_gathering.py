@@ -104,9 +104,8 @@ def test_agents_with_budgets_of_their_own(folders: Path) -> None:
 
 def test_the_noise_is_that_of_the_mechanism_and_the_signal_that_of_the_records(folders: Path) -> None:
     """Noise of standard deviation z * s in each coordinate, beside gradients computed anew from the records."""
-    from dpadmm.spec.toml import read
-
     from dpadmm.engine.preparing import prepare
+    from dpadmm.spec.toml import read
 
     prepared = prepare(read(folders / "plain" / "spec.toml"))
     plan, shards = prepared.plan, prepared.shards

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from dpadmm.spec.toml import read
 
 from dpadmm.engine.experiment import train
 from dpadmm.errors import InputError
 from dpadmm.spec import resolve
 from dpadmm.spec import tuning as module
 from dpadmm.spec.declare import RunSpec
+from dpadmm.spec.toml import read
 from dpadmm.spec.tuning import choose
 
 COUNTS = np.full(3, 400)

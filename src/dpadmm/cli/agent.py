@@ -123,20 +123,21 @@ def check(
 
 def status(kit: KitFolder, as_json: AsJson = False) -> None:
     """Whether your agent runs, what it has spent, and what waits for your word."""
-    from dpadmm.cli.ledger import opened, summary
+    from dpadmm.cli.ledger import opened
     from dpadmm.federation.household import alive
     from dpadmm.federation.kits import Kit
     from dpadmm.federation.site import Site
-    from dpadmm.policy import Policy
+    from dpadmm.owner.policy import Policy
+    from dpadmm.owner.spending import ledger_summary
 
     site, card = Site(kit), Kit(kit)
     settings = site.settings()
     rules, path = Policy.read(Path(settings.policy)), Path(settings.ledger)
     spending: dict[str, Any] | None = None
     if path.exists():
-        with opened(path) as book:
+        with opened(path) as store:
             held_to = None if settings.rehearsal is not None else rules
-            spending = summary(book, rules.delta, held_to)
+            spending = ledger_summary(store, rules.delta, held_to)
     found = {
         "agent": card.name,
         "server": card.address,

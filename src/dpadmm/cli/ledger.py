@@ -1,10 +1,9 @@
-"""`dpadmm ledger`: what was spent of a data set's budget, by which run, and whether the book is in order."""
+"""`dpadmm ledger`: what was spent of a data set's budget, by which run, and whether the ledger is in order."""
 
 from __future__ import annotations
 
 import csv
 import io
-import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,8 +17,7 @@ from dpadmm.cli.console import AsJson, examples, number, out, print_json, print_
 from dpadmm.errors import InputError, Refused
 
 if TYPE_CHECKING:
-    from dpadmm.policy import Policy
-    from dpadmm.privacy.ledger.protocol import Run
+    from dpadmm.owner.policy import Policy
     from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
 DELTA = 1e-6
@@ -72,11 +70,12 @@ def show(
     runs have set aside; "left" is the least that other releases may still
     cost, whatever their kind.
     """
-    from dpadmm.policy import Policy
+    from dpadmm.owner.policy import Policy
+    from dpadmm.owner.spending import ledger_summary
 
     rules = None if policy is None else Policy.read(policy)
-    with opened(ledger) as book:
-        found = summary(book, _delta(delta, rules), rules)
+    with opened(ledger) as store:
+        found = ledger_summary(store, _delta(delta, rules), rules)
     if as_json:
         print_json(found)
     elif as_csv:
@@ -93,9 +92,9 @@ def verify(ledger: Path_, as_json: AsJson = False) -> None:
     """
     from dpadmm.privacy.ledger.verify import verify as inconsistencies
 
-    with opened(ledger) as book:
-        problems, locked = inconsistencies(book), _locked(book)
-        entries = sum(1 for _ in book.entries()) if not problems else None
+    with opened(ledger) as store:
+        problems, locked = inconsistencies(store), store.lock_reason
+        entries = sum(1 for _ in store.entries()) if not problems else None
     if as_json:
         print_json({"ledger": str(ledger), "ok": not problems, "problems": problems, "locked": locked or None})
     elif problems:
@@ -117,9 +116,9 @@ def export(ledger: Path_, as_json: AsJson = False, as_csv: AsCsv = False) -> Non
     """
     if as_json and as_csv:
         raise InputError("--json or --csv, not both.")
-    with opened(ledger) as book:
-        entries = [_public(entry) for entry in book.entries()]
-        about = {"ledger": str(ledger), "dataset": book.dataset, "relation": str(book.relation)}
+    with opened(ledger) as store:
+        entries = [_public(entry) for entry in store.entries()]
+        about = {"ledger": str(ledger), "dataset": store.dataset, "relation": str(store.relation)}
     if as_json:
         print_json({**about, "entries": entries})
     else:
@@ -136,12 +135,12 @@ def confirm(
     Only the owner can know that no twin of this file is in use, and whether
     releases have left that it does not count.
     """
-    with opened(ledger, reading=not yes) as book:
-        reason = _locked(book)
+    with opened(ledger, reading=not yes) as store:
+        reason = store.lock_reason
         if reason and not yes:
             raise InputError(f"the ledger is locked: {reason}. Look into it, then confirm with --yes.")
         if reason:
-            book.confirm()
+            store.confirm()
     if as_json:
         print_json({"ledger": str(ledger), "was_locked": reason or None})
     else:
@@ -156,11 +155,11 @@ def opened(path: Path, reading: bool = True) -> Iterator[SqliteLedger]:
     from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
     try:
-        book = SqliteLedger.open(path, reading=reading)
+        store = SqliteLedger.open(path, reading=reading)
         try:
-            yield book
+            yield store
         finally:
-            book.close()
+            store.close()
     except InputError:
         raise
     except Refused as refused:
@@ -169,64 +168,12 @@ def opened(path: Path, reading: bool = True) -> Iterator[SqliteLedger]:
         raise InputError(f"{str(path)!r} cannot be read ({error}); look with 'dpadmm ledger verify'.") from None
 
 
-def _locked(book: SqliteLedger) -> str:
-    from dpadmm.privacy.ledger.hash_chain import COPY
-
-    return book.locked or (COPY if book.moved else "")
-
-
 def _delta(asked: float | None, policy: Policy | None) -> float:
     if asked is not None and not 0.0 <= asked < 1.0:
         raise InputError(f"--delta {asked:g}: must lie between 0 and 1, such as 1e-6.")
     if asked is not None:
         return asked
     return DELTA if policy is None else policy.delta
-
-
-def summary(book: SqliteLedger, delta: float, policy: Policy | None) -> dict[str, Any]:
-    from dpadmm.privacy.accounting import best
-
-    def epsilon(tally: Mapping[Any, int]) -> float | None:
-        total = best(tally, delta, book.relation).epsilon
-        return total if math.isfinite(total) else None
-
-    spent, committed = epsilon(book.spent()), epsilon(book.committed())
-    allowed = left = None
-    if policy is not None:
-        if policy.dataset != book.dataset:
-            raise InputError(f"the policy is for data set {policy.dataset!r}, the ledger for {book.dataset!r}.")
-        total = best(book.committed(), policy.delta, book.relation).epsilon
-        allowed, left = policy.epsilon, max(0.0, policy.epsilon - total)
-    return {
-        "ledger": str(book.path),
-        "dataset": book.dataset,
-        "relation": str(book.relation),
-        "locked": _locked(book) or None,
-        "delta": delta,
-        "epsilon_spent": spent,
-        "epsilon_with_held": committed,
-        "accountant": best(book.spent(), delta, book.relation).accountant,
-        "policy_epsilon": allowed,
-        "policy_delta": None if policy is None else policy.delta,
-        "epsilon_left": left,
-        "releases": sum(book.spent().values()),
-        "runs": [_run(run, delta, epsilon(run.spent)) for run in book.runs().values()],
-        "refusals": [{"reason": reason, "times": times, "last": last} for reason, times, last in book.refusals()],
-    }
-
-
-def _run(run: Run, delta: float, epsilon: float | None) -> dict[str, Any]:
-    lost = not run.terms
-    return {
-        "run": run.name,
-        "algorithm": None if lost else run.terms.get("algorithm"),
-        "state": "lost" if lost else "finished" if run.finished else "open",
-        "holds": run.holds and not run.finished,
-        "releases": sum(run.spent.values()),
-        "agreed": sum(run.agreed.values()),
-        "epsilon": epsilon,
-        "delta": delta,
-    }
 
 
 def _print_summary(found: Mapping[str, Any]) -> None:

@@ -15,9 +15,9 @@ from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
-from dpadmm.agent import Agent
 from dpadmm.engine.loop import Cohort
 from dpadmm.engine.workforce import RUN, Reading
+from dpadmm.owner.agent import Agent
 from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.randomness import Randomness
 from dpadmm.problems.shards import Shards

@@ -25,7 +25,7 @@ from dpadmm.engine.loop import Cohort, State
 from dpadmm.engine.station import Parcel, Report, Station, at_work
 from dpadmm.engine.workforce import Reading
 from dpadmm.errors import ClusterError
-from dpadmm.request import Request
+from dpadmm.owner.request import Request
 
 TRIES = 5  # of one order, before the run is given up
 GLANCE = 1.0  # seconds between two looks at whether a silent worker is still there

@@ -17,12 +17,12 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.rounds import AgentState, begin, combine, opening
-from dpadmm.agent import Agent
 from dpadmm.engine.workforce import RUN, InProcess, Workforce
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.request import EVALUATION, Request
 from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.randomness import Randomness
 from dpadmm.problems.shards import Shards
-from dpadmm.request import EVALUATION, Request
 
 
 @dataclass(frozen=True, eq=False)

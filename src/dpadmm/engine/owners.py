@@ -16,19 +16,19 @@ from dpadmm._arrays import FloatArray
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
-from dpadmm.agent import Agent
-from dpadmm.agreement import Agreement
 from dpadmm.engine import batches
 from dpadmm.engine.workforce import RUN, Reading
 from dpadmm.errors import InputError, Refused
-from dpadmm.policy import Policy
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.policy import Policy
+from dpadmm.owner.request import Request
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.randomness import SystemRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards
-from dpadmm.request import Request
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 

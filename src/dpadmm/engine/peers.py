@@ -17,9 +17,9 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import begin
 from dpadmm.admm.topology.graph import Topology
-from dpadmm.agreement import Agreement
 from dpadmm.errors import ClusterError, InputError, Refused
-from dpadmm.request import Request
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.request import Request
 
 
 class Node(Protocol):

@@ -25,11 +25,11 @@ import dpadmm
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
-from dpadmm.agent import Agent
 from dpadmm.engine.batches import Batch
 from dpadmm.engine.workforce import RUN, Reading, look
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.request import Request
 from dpadmm.problems.shards import Shards
-from dpadmm.request import Request
 
 _NUMBA: Any = numba.config
 _THREADS: int = _NUMBA.NUMBA_NUM_THREADS  # the most that this process can have

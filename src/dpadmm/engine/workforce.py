@@ -16,9 +16,9 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
+from dpadmm.owner.request import Request
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards
-from dpadmm.request import Request
 
 if TYPE_CHECKING:
     from dpadmm.engine.loop import Cohort, State

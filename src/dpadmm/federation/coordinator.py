@@ -17,7 +17,6 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
-from dpadmm.agreement import Agreement
 from dpadmm.engine.history import History
 from dpadmm.errors import ClusterError, InputError, Refused
 from dpadmm.federation.gauge import Gauge
@@ -26,7 +25,8 @@ from dpadmm.federation.messages import Nonsense, longest_release, release_in, to
 from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.standing import Standing
 from dpadmm.federation.walking import together
-from dpadmm.request import EVALUATION
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.request import EVALUATION
 from dpadmm.spec.declare import WAIT
 
 GLANCE = 0.25  # seconds between words on how far a run is, and between looks at nodes that walk

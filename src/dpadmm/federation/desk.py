@@ -14,21 +14,21 @@ import numpy as np
 
 from dpadmm._registry import build
 from dpadmm.admm.algorithm import Plan
-from dpadmm.agent import Agent
-from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.fingerprint import digest
 from dpadmm.federation.messages import LARGEST_TEXT, VERSION, seal_from_list, seal_to_list, to_bytes, to_row
 from dpadmm.federation.site import Settings, Site
 from dpadmm.federation.sources import Source
-from dpadmm.federation.telling import told
 from dpadmm.federation.walking import Inbox, Node, Tell, Turns
-from dpadmm.policy import Policy
+from dpadmm.owner import spending
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.policy import Policy
+from dpadmm.owner.request import Request, is_name
 from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.problems.losses import LOSSES
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.request import Request, is_name
 from dpadmm.spec import resolve
 from dpadmm.spec.columns import Schema
 
@@ -153,7 +153,7 @@ class Desk:
         if self.site.declined(digest):
             raise Refused("the owner has declined these terms.")
         assert isinstance(agent.ledger, SqliteLedger)
-        words = told(run, agreement, plan.take([agreement.owners.index(self.name)]), policy, agent.ledger)
+        words = spending.projected(run, agreement, plan.take([agreement.owners.index(self.name)]), policy, agent.ledger)
         if policy.approval == "hand":
             if not self.site.approved(digest, run):
                 self.site.ask(digest, words)

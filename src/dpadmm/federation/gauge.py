@@ -9,9 +9,9 @@ import numpy as np
 from dpadmm import metrics
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
-from dpadmm.agreement import Agreement
 from dpadmm.datasets import read_table
 from dpadmm.federation.standing import Standing
+from dpadmm.owner.agreement import Agreement
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec.columns import Schema
 

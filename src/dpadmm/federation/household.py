@@ -16,7 +16,7 @@ from dpadmm.federation.kits import Kit
 from dpadmm.federation.processes import start_client, start_server, stop
 from dpadmm.federation.site import Settings, Site
 from dpadmm.federation.sources import Source
-from dpadmm.policy import Policy
+from dpadmm.owner.policy import Policy
 from dpadmm.spec.columns import Schema
 
 _PAUSE = 0.5  # seconds between looks at a process

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpadmm.agreement import Agreement
 from dpadmm.errors import ClusterError, Refused
 from dpadmm.federation.messages import VERSION, seal_to_list
 from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.standing import Standing
+from dpadmm.owner.agreement import Agreement
 from dpadmm.spec.auto import Facts, drafted, settled, with_loss
 from dpadmm.spec.declare import AUTO
 

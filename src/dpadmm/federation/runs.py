@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from dpadmm.admm.algorithm import Plan
-from dpadmm.agreement import Agreement
 from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
@@ -31,6 +30,7 @@ from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.federation.site import write
 from dpadmm.federation.standing import Standing, load, save
+from dpadmm.owner.agreement import Agreement
 from dpadmm.spec.columns import Schema
 from dpadmm.spec.declare import Experiment
 from dpadmm.spec.toml import read

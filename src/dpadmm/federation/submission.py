@@ -22,7 +22,7 @@ from dpadmm.errors import ClusterError, InputError
 from dpadmm.federation.kits import ADMIN, Federation
 from dpadmm.federation.runs import OVER, RunFolder
 from dpadmm.federation.site_rules import OWNER_CLASSES, SERVER_CLASSES
-from dpadmm.request import is_name
+from dpadmm.owner.request import is_name
 from dpadmm.spec.columns import Schema
 from dpadmm.spec.declare import WAIT, Experiment
 

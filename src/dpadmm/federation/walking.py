@@ -17,11 +17,11 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import begin
-from dpadmm.agent import Agent
-from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.messages import Nonsense, longest_release, release_in, to_bytes
-from dpadmm.request import Request
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.request import Request
 
 Tell = Callable[[list[str], int, bytes], None]
 """Sends a release of a round to these owners; raises `OSError` where one cannot be reached."""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import ArrowException, csv, float64, int64
 
-from dpadmm.agreement import Agreement
 from dpadmm.engine.live import alive
 from dpadmm.errors import InputError
+from dpadmm.owner.agreement import Agreement
 from dpadmm.report.document import State
 from dpadmm.spec.declare import Experiment
 from dpadmm.spec.projected_cost import described

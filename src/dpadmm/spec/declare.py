@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dpadmm._fields import names, typed
+from dpadmm._fields import listed, names, typed
 from dpadmm.errors import InputError, unknown
 
 AUTO = "auto"  # the name of a rule that chooses a recipe (`spec/auto`)
 ROUNDS = 100  # where nobody says how many
+ARGUMENTS = "the arguments"  # where values come from in Python
 WEIGHTINGS = ("owners", "records")
 
 WAIT, STALE, DROP = "wait", "stale", "drop"
@@ -147,8 +148,11 @@ class Experiment:
     simulation: SimulationSpec = field(default_factory=SimulationSpec)
     federation: FederationSpec = field(default_factory=FederationSpec)
 
-    def changed(self, where: str = "the arguments", **values: Any) -> Experiment:
-        """With these values, each by the name of its field; None leaves a field as it is."""
+    def changed(self, where: str = ARGUMENTS, **values: Any) -> Experiment:
+        """With these values, each by the name of its field; None leaves a field as it is.
+
+        In Python, one number will do where a field is a list of numbers: `alpha=2.0` for `alpha=(2.0,)`.
+        """
         result = self
         for name, value in values.items():
             if value is None:
@@ -157,6 +161,8 @@ class Experiment:
             if table is None:
                 raise unknown(f"key in {where}", name, [key for t in TABLES.values() for key in names(t)])
             part = getattr(result, table)
+            if where == ARGUMENTS:
+                value = listed(part, name, value)
             result = replace(result, **{table: replace(part, **{name: typed(part, name, value, where)})})
         return result
 

@@ -112,6 +112,11 @@ class Chain:
         """Why the ledger is locked; empty if it is not."""
         return str(self._connection.execute("SELECT value FROM meta WHERE name = 'locked'").fetchone()[0])
 
+    @property
+    def lock_reason(self) -> str:
+        """As `locked`, also for a copy that was opened for reading and could not note that it is one."""
+        return self.locked or (COPY if self.moved else "")
+
     def lock(self, reason: str) -> None:
         """Nothing more is released until the owner confirms; a ledger that is locked stays as it is."""
         with self._guard(), writing(self._connection):

@@ -20,16 +20,18 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._fields import from_table
 from dpadmm._threads import one_thread_pool
-from dpadmm.admission import check_parts, check_policy, check_reach, check_real, check_shards
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.perturbations.evaluation import release_error
 from dpadmm.admm.rounds import AgentState, answer, begin
-from dpadmm.agreement import Agreement
 from dpadmm.errors import ConvergenceError, InputError, Refused
-from dpadmm.joined import Joined, in_force
-from dpadmm.policy import Policy
+from dpadmm.owner.admission import check_parts, check_policy, check_reach, check_real, check_shards
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.policy import Policy
+from dpadmm.owner.request import EVALUATION, Request, is_name
+from dpadmm.owner.run_state import RunState
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.ledger.protocol import Ledger, Step, Stored
 from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
@@ -37,7 +39,6 @@ from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandom
 from dpadmm.privacy.relations import Relation
 from dpadmm.privacy.serialization import digest
 from dpadmm.problems.shards import Shards
-from dpadmm.request import EVALUATION, Request, is_name
 from dpadmm.spec.declare import WAIT
 
 
@@ -69,7 +70,7 @@ class Agent:
         self._runs: IntArray = np.zeros_like(self._members) if runs is None else np.asarray(runs, dtype=np.int64)
         self._groups = int(np.unique(self._runs).size)
         self._persons = persons
-        self._joined: dict[str, Joined] = {}
+        self._joined: dict[str, RunState] = {}
 
     @classmethod
     def open(
@@ -97,11 +98,11 @@ class Agent:
                 digest("rehearsal", records),
                 SeededRandomness(rehearsal),
             )
-        book = (registry or LedgerRegistry(default_folder())).ledger(
+        opened = (registry or LedgerRegistry(default_folder())).ledger(
             ledger, name, records, Relation.parse(policy.relation)
         )
         given: dict[str, Any] = {"members": (member,), "persons": persons, "rehearsal": rehearsal is not None}
-        return cls(shards, policy, book, randomness, **given)
+        return cls(shards, policy, opened, randomness, **given)
 
     # -- joining ---------------------------------------------------------------------------------------------------
 
@@ -120,7 +121,7 @@ class Agent:
         agreement = agreement.checked()
         policy = self._policy_of(run)
         if policy is not None:
-            self._check_policy(in_force(policy, self.policy), agreement)
+            self._check_policy(policy.tightened_by(self.policy), agreement)
         plan = agreement.plan()
         if self._members.max() >= plan.setting.agents:
             raise Refused(f"the terms are for {plan.setting.agents} agents, and none is number {self._members.max()}.")
@@ -132,7 +133,7 @@ class Agent:
         if policy is not None:
             terms = {**agreement.describe(), "policy": asdict(policy)}
             self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)
-        joined = Joined(agreement.digest, rows, agreement, policy, begin(rows), 0)
+        joined = RunState(agreement.digest, rows, agreement, policy, begin(rows), 0)
         joined.recall(self.ledger, run)
         self._joined[run] = joined
 
@@ -140,7 +141,7 @@ class Agent:
         """Joins a simulated run by its plan, at any round; there is no policy to ask and no budget to hold."""
         if self.policy is not None:
             raise InputError("an agent with a policy joins runs on agreed terms; plans are for simulations.")
-        self._joined[run] = Joined(run, plan, None, None, state, round)
+        self._joined[run] = RunState(run, plan, None, None, state, round)
 
     def _policy_of(self, run: str) -> Policy | None:
         """The policy a run is under: that of its joining, also after a restart."""
@@ -149,7 +150,7 @@ class Agent:
             return self.policy
         if "policy" not in terms:
             raise Refused(f"the name {run!r} is taken in this ledger.")
-        return Policy.from_dict(terms["policy"])
+        return from_table(Policy, terms["policy"], "the policy")
 
     # -- answering -------------------------------------------------------------------------------------------------
 
@@ -220,7 +221,7 @@ class Agent:
             raise self._refusal("there is no such release.")
         return _release(stored)
 
-    def _known(self, request: Request) -> Joined:
+    def _known(self, request: Request) -> RunState:
         """The run of a request that makes sense on its face."""
         if type(request) is not Request:
             raise Refused("that is not a request.")
@@ -240,16 +241,16 @@ class Agent:
     def _check_policy(self, policy: Policy, agreement: Agreement) -> None:
         check_policy(policy, agreement, self.shards, self._persons, self.ledger.relation)
 
-    def _budget(self, joined: Joined) -> Budget:
+    def _budget(self, joined: RunState) -> Budget:
         """The budget in force; what else today's policy has made stricter is checked as well."""
         if joined.policy is None or joined.agreement is None:
             return _UNLIMITED
-        policy = in_force(joined.policy, self.policy)
+        policy = joined.policy.tightened_by(self.policy)
         if policy != joined.policy:
             self._check_policy(policy, joined.agreement)
         return policy.budget
 
-    def _round(self, joined: Joined, request: Request, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
+    def _round(self, joined: RunState, request: Request, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
         round, following = int(request.step), joined.round + 1
         if round < following:
             raise Refused(f"round {round} is closed; {following} is next.")
@@ -264,7 +265,7 @@ class Agent:
             check_reach(joined.plan, state, rows[-1], round)
         return answer(joined.plan, state, self.shards, rows[-1], round, self._random_bits(round))
 
-    def _evaluate(self, joined: Joined, model: FloatArray) -> Release:
+    def _evaluate(self, joined: RunState, model: FloatArray) -> Release:
         plan = joined.plan
         assert plan.evaluation is not None
         return release_error(plan.setting, plan.evaluation, self.shards, self._to_rows(model), self._random_bits(0))

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.rounds import AgentState, absorb, begin, unmoved
-from dpadmm.agreement import Agreement
 from dpadmm.errors import Refused
-from dpadmm.policy import Policy
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.policy import Policy
 from dpadmm.privacy.ledger.protocol import Ledger
 from dpadmm.spec.declare import DROP, WAIT
 
 
 @dataclass(eq=False)
-class Joined:
+class RunState:
     """A run in progress: its terms, the plan of this agent's rows, the policy at joining, and where it stands."""
 
     digest: str
@@ -64,8 +64,3 @@ class Joined:
                 continue  # that mean was made without it, and moves nothing of its own
             state = absorb(plan, state, common, earlier, missed=earlier + 1 < round)
         return replace(state, released=self.state.released)
-
-
-def in_force(policy: Policy, today: Policy | None) -> Policy:
-    """A run's policy, and today's where that is stricter."""
-    return policy if today is None or today == policy else policy.stricter(today)

@@ -1,6 +1,6 @@
 """An owner in miniature: records, a policy, terms, and noise that can be repeated although it does not say so.
 
-Imported by the zygote of `test_torture` as a plain module, by the tests through the fixture `parties`.
+Imported by the zygote of `test_torture` as a plain module, by the tests through the fixture `sample`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.agent import Agent
-from dpadmm.agreement import Agreement
-from dpadmm.policy import Policy
+from dpadmm.owner.agent import Agent
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.policy import Policy
+from dpadmm.owner.request import Request
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.request import Request
 from dpadmm.spec.declare import RunSpec
 
 RECORDS, WIDTH, ROUNDS = 60, 3, 6

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from network import enter
-from village import POLICY, SCHEMA, SPEC, Village
+from slow_network import enter
+from small_federation import POLICY, SCHEMA, SPEC, SmallFederation
 
 from dpadmm.federation.kits import Federation, create
 from dpadmm.federation.processes import start_client, start_server, stop
@@ -31,31 +31,31 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Town:
-    """A village whose owners live in processes of their own. Rehearsals, so that runs can be compared bit for bit."""
+class FlareFederation:
+    """A federation whose owners live in processes of their own; dry runs, so that runs can be compared bit for bit."""
 
     schema = SCHEMA
 
     def __init__(
-        self, home: Path, host: str = "localhost", environment: Mapping[str, str] | None = None, **village: Any
+        self, home: Path, host: str = "localhost", environment: Mapping[str, str] | None = None, **small_federation: Any
     ) -> None:
-        self.village = Village(home, **village)
-        self.owners = self.village.owners
+        self.small_federation = SmallFederation(home, **small_federation)
+        self.owners = self.small_federation.owners
         self.environment = {**ENVIRONMENT, **(environment or {})}
         self.networks: dict[str, str] = {}  # namespaces that parties live in, where not in this one
         for name in self.owners:
-            self.village.policy(name).write_text(POLICY.format(name=name).replace("4.0", "400.0"))
+            self.small_federation.policy(name).write_text(POLICY.format(name=name).replace("4.0", "400.0"))
         self.federation: Federation = create(
             home / "federation", name="town", host=host, port=free_port(), owners=self.owners, schema=SCHEMA.dumps()
         )
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         for name in self.owners:
-            Site(self.kit(name)).save(self.village.settings(name, village.get("rehearsal", 7)))
+            Site(self.kit(name)).save(self.small_federation.settings(name, small_federation.get("rehearsal", 7)))
 
     def kit(self, name: str) -> Path:
         return self.federation.server if name == "server" else self.federation.owner(name)
 
-    def __enter__(self) -> Town:
+    def __enter__(self) -> FlareFederation:
         for name in ("server", *self.owners):
             self.start(name)
         return self
@@ -84,7 +84,7 @@ class Town:
         process.wait()
 
     def prepare(self, name: str = "study", text: str = SPEC, **changes: Any) -> RunFolder:
-        return prepare(self.federation, self.village.experiment(text, **{"patience": 30.0, **changes}), name)
+        return prepare(self.federation, self.small_federation.experiment(text, **{"patience": 30.0, **changes}), name)
 
     def run(self, folder: RunFolder, limit: float = 180.0, watch: Any = lambda status: None) -> dict[str, Any]:
         return submit(self.federation, folder, watch, limit)

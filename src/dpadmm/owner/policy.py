@@ -16,13 +16,11 @@ approval = "policy"           # or "hand": in a federation every run waits for t
 from __future__ import annotations
 
 import math
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from dpadmm._fields import names, typed
+from dpadmm._fields import from_table
+from dpadmm._files import read_toml
 from dpadmm.errors import InputError, Refused, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
@@ -75,28 +73,12 @@ class Policy:
     @classmethod
     def read(cls, path: Path) -> Policy:
         """The policy in a TOML file."""
-        try:
-            entries = tomllib.loads(path.read_text())
-        except OSError as error:
-            raise InputError(f"policy {str(path)!r} cannot be read: {error.strerror}.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"policy {str(path)!r} is not TOML: {error}") from None
-        return cls.from_dict(entries, str(path))
+        return from_table(cls, read_toml(path, "policy"), str(path))
 
-    @classmethod
-    def from_dict(cls, entries: Mapping[str, Any], where: str = "the policy") -> Policy:
-        values: dict[str, Any] = {}
-        for name, value in entries.items():
-            if name not in names(cls):
-                raise unknown(f"key in {where}", name, names(cls))
-            values[name] = typed(cls, name, value, where)
-        missing = [name for name in ("dataset", "epsilon", "delta") if name not in values]
-        if missing:
-            raise InputError(f"{where} lacks {', '.join(missing)}.")
-        return cls(**values)
-
-    def stricter(self, other: Policy) -> Policy:
+    def tightened_by(self, other: Policy | None) -> Policy:
         """What both allow. A policy that is changed during a run binds that run only where it became stricter."""
+        if other is None or other == self:
+            return self
         if (self.dataset, self.relation) != (other.dataset, other.relation):
             raise Refused("the policy was changed to another data set or relation; this run cannot go on under it.")
         return Policy(

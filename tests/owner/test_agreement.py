@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError
+from dpadmm.owner.agreement import Agreement
 from dpadmm.spec.declare import MISSING, FederationSpec
 
 RECIPES: list[dict[str, Any]] = [
@@ -29,9 +29,9 @@ RECIPES: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def drafts(village: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Agreement]:
+def drafts(small_federation: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Agreement]:
     """Terms for the village's owners, as its coordinator writes them."""
-    return village.Village(tmp_path_factory.mktemp("village")).terms
+    return small_federation.SmallFederation(tmp_path_factory.mktemp("village")).terms
 
 
 def drafted(drafts: Callable[..., Agreement], changes: dict[str, Any]) -> Agreement:
@@ -250,14 +250,14 @@ def test_a_federation_is_described_within_reason() -> None:
     assert FederationSpec().missing == "wait"
 
 
-def test_terms_and_columns_are_written_down_word_for_word(village: ModuleType, tmp_path: Path) -> None:
-    lived = village.Village(tmp_path)
+def test_terms_and_columns_are_written_down_word_for_word(small_federation: ModuleType, tmp_path: Path) -> None:
+    lived = small_federation.SmallFederation(tmp_path)
     folder = lived.folder()
     agreement = lived.terms()
     assert folder.agreement() is None
     folder.agree(agreement)
     assert folder.agreement() == agreement
-    assert folder.schema == village.SCHEMA
+    assert folder.schema == small_federation.SCHEMA
     assert not folder.finished
     with pytest.raises(InputError, match="holds another run"):
         lived.folder(rounds=7)

@@ -12,9 +12,9 @@ from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations import Output
 from dpadmm.admm.rounds import AgentState
-from dpadmm.agreement import Agreement
 from dpadmm.errors import InputError, Refused
-from dpadmm.policy import Policy
+from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.policy import Policy
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards
 from dpadmm.spec import resolve

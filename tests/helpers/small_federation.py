@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dpadmm.spec.toml import loads
 
-from dpadmm.agreement import Agreement
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
 from dpadmm.engine.experiment import train
 from dpadmm.engine.result import Result
@@ -23,9 +21,11 @@ from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.site import Settings, Site
 from dpadmm.federation.sources import Source
 from dpadmm.federation.walking import Turns, Walks
+from dpadmm.owner.agreement import Agreement
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.spec.columns import Schema
 from dpadmm.spec.declare import Experiment, RunSpec
+from dpadmm.spec.toml import loads
 
 OWNERS = ("ahorn", "birke", "eiche")
 SCHEMA = Schema.of(
@@ -111,7 +111,7 @@ class DirectLine:
         return tell
 
 
-class Village:
+class SmallFederation:
     """Owners with their files below one folder."""
 
     def __init__(
