@@ -35,8 +35,8 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.engine.comparing import Cell, Job, arrange
-from dpadmm.engine.experiment import prepare, run_prepared
+from dpadmm.engine.compare import Cell, ComparedRun, arrange
+from dpadmm.engine.run import prepare, run_prepared
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.papers import ALGORITHMS
@@ -249,7 +249,7 @@ def cell(cache: Cache, asked: argparse.Namespace, source: str, agents: int, epsi
     return line, fine
 
 
-def of_job(cache: Cache, job: Job, limit: float | None = None) -> Found | None:
+def of_job(cache: Cache, job: ComparedRun, limit: float | None = None) -> Found | None:
     """None: it cannot run, or not in time. With a limit it runs once."""
     experiment = job.experiment if limit is None else job.experiment.changed(repeats=1)
     asked = experiment if job.algorithm != "auto" else prepare(experiment).experiment
@@ -258,7 +258,7 @@ def of_job(cache: Cache, job: Job, limit: float | None = None) -> Found | None:
         began = time.perf_counter()
         try:
             with limited(limit):
-                found, _ = Job(job.algorithm, job.agents, job.epsilon, experiment).done()
+                found, _ = ComparedRun(job.algorithm, job.agents, job.epsilon, experiment).done()
         except TooLong:
             return {"left_out": f"longer than {limit:g} s"}
         taken = round(time.perf_counter() - began, 1)

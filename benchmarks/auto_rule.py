@@ -24,8 +24,8 @@ from unittest.mock import patch
 import numpy as np
 
 from dpadmm.datasets import Dataset
-from dpadmm.engine.experiment import run_prepared
-from dpadmm.engine.preparing import prepare
+from dpadmm.engine.prepare import prepare
+from dpadmm.engine.run import run_prepared
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.randomness import generator
 from dpadmm.problems.losses.capped import CAP

@@ -12,7 +12,7 @@ import numpy as np
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.rounds import absorb, answer, combine
 from dpadmm.engine.loop import Cohort, rounds, start
-from dpadmm.engine.preparing import prepare
+from dpadmm.engine.prepare import prepare
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec.declare import Experiment
 from timing import arguments, best, show

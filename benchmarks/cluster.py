@@ -15,11 +15,11 @@ import numpy as np
 from distributed import Client
 
 from dpadmm.admm.rounds import AgentState, combine
-from dpadmm.engine.batches import Batch, batch, state_of
-from dpadmm.engine.dask_engine import Workers
+from dpadmm.engine.executors.base import RUN
+from dpadmm.engine.executors.batches import Batch, batch, state_of
+from dpadmm.engine.executors.dask.cluster import Workers
 from dpadmm.engine.loop import Cohort, State, rounds, start
-from dpadmm.engine.preparing import prepare
-from dpadmm.engine.workforce import RUN
+from dpadmm.engine.prepare import prepare
 from dpadmm.owner.request import Request
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec.declare import Experiment

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dpadmm.engine.loop import Cohort, rounds, start
-from dpadmm.engine.preparing import Prepared, prepare
+from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec.declare import Experiment
 from timing import arguments, at_its_best, seconds, show

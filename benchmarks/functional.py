@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from dpadmm.engine.experiment import prepare, run_prepared
+from dpadmm.engine.run import prepare, run_prepared
 from dpadmm.spec.declare import Experiment
 from timing import best, seconds
 

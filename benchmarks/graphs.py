@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.engine.loop import Cohort, rounds, start
-from dpadmm.engine.preparing import Prepared, prepare
+from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec import resolve

@@ -29,7 +29,7 @@ from numba import njit, prange
 from dpadmm.datasets import open_folder, write_folder
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.engine.loop import rounds as steps
-from dpadmm.engine.preparing import prepare
+from dpadmm.engine.prepare import prepare
 from dpadmm.privacy.randomness import SeededRandomness, generator
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import Shards

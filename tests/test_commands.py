@@ -43,7 +43,7 @@ ELSEWHERE = {
     "dpadmm agent": "processes of their own: tests/federation",
     "dpadmm submit": "processes of their own: tests/federation",
     "report study/": "the folder of a federation: tests/report/test_federated.py",
-    "dask:tcp": "the workers of a scheduler elsewhere: tests/engine/test_cluster.py",
+    "dask:tcp": "the workers of a scheduler elsewhere: tests/engine/executors/dask/test_cluster.py",
     "--scale paper": "hours; its small scale: tests/reproducing",
     "compare --data adult": "hours; with less of everything: tests/cli/test_compare.py",
 }

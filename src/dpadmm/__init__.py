@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpadmm.datasets import open_folder, write_folder
-    from dpadmm.engine.experiment import train
-    from dpadmm.engine.preparing import prepare
+    from dpadmm.engine.prepare import prepare
     from dpadmm.engine.result import Result
+    from dpadmm.engine.run import train
     from dpadmm.errors import ConvergenceError, InputError
     from dpadmm.estimators import (
         PrivateLinearSVC,
@@ -63,8 +63,8 @@ _HOMES = {
     "gather": "dpadmm.problems.shards",
     "gather_blocks": "dpadmm.problems.stored_shards",
     "open_folder": "dpadmm.datasets",
-    "prepare": "dpadmm.engine.preparing",
-    "train": "dpadmm.engine.experiment",
+    "prepare": "dpadmm.engine.prepare",
+    "train": "dpadmm.engine.run",
     "write_folder": "dpadmm.datasets",
 }
 

@@ -26,17 +26,17 @@ from dpadmm.audit.likelihood import RATIO, evidence
 from dpadmm.audit.messages import Message, messages
 from dpadmm.audit.transcripts import SideBySide
 from dpadmm.datasets import Dataset
-from dpadmm.engine import stages
 from dpadmm.engine.loop import Cohort, rounds, start
-from dpadmm.engine.preparing import Prepared, prepare
-from dpadmm.engine.stages import Stage
+from dpadmm.engine.prepare import Prepared, prepare
+from dpadmm.engine.preprocessing import stage
+from dpadmm.engine.preprocessing.stage import Stage
+from dpadmm.engine.preprocessing.standardise import BOUND, Standard, standard
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.events import GaussianDpEvent
 from dpadmm.privacy.randomness import Randomness, SeededRandomness, derived
 from dpadmm.problems.losses.capped import CAP
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.problems.standard import BOUND, Standard, standard
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import Experiment
 
@@ -255,8 +255,8 @@ def test_the_total_is_not_refuted_and_most_of_it_is_reached(run, trial):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_release_that_is_not_counted_is_refuted(relation, monkeypatch):
     """The rounds have the whole budget, as if nothing had come before them."""
-    parts = stages._parts
-    monkeypatch.setattr(stages, "_parts", lambda budget, *more: (parts(budget, *more)[0], budget))
+    parts = stage._parts
+    monkeypatch.setattr(stage, "_parts", lambda budget, *more: (parts(budget, *more)[0], budget))
     with pytest.raises(InputError, match="the run would cost"):  # unless the account is lied to as well
         pair(relation, standardise=LARGE)
     counts = np.array([RECORDS])
@@ -293,7 +293,7 @@ def test_half_the_noise_in_the_first_release_is_refuted(relation):
 def test_a_constant_that_the_bound_does_not_count_is_refuted(monkeypatch):
     """A column of ones beside rows that are already as long as the bound. (Replaced, it cancels.)"""
     monkeypatch.setattr(
-        stages, "standard", lambda *told, **more: replace(standard(*told, **more), length=BOUND, constant=BOUND)
+        stage, "standard", lambda *told, **more: replace(standard(*told, **more), length=BOUND, constant=BOUND)
     )
     broken = pair("zero-out")
     assert broken.claimed <= EPSILON

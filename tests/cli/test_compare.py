@@ -16,7 +16,7 @@ from rich.console import Console
 
 from dpadmm.cli import frontier
 from dpadmm.cli.compare import compare as command
-from dpadmm.engine.comparing import Comparison, arrange
+from dpadmm.engine.compare import ComparisonPlan, arrange
 from dpadmm.engine.frontier import Cell, Frontier, LeftOut
 from dpadmm.errors import InputError
 
@@ -112,7 +112,7 @@ def test_a_table_for_people_a_picture_and_a_file(dpadmm: Any, tmp_path: Path) ->
 
 def test_every_option_reaches_the_work(dpadmm: Any, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr("dpadmm.engine.comparing.arrange", lambda **terms: (seen.update(terms), arrange(**terms))[1])
+    monkeypatch.setattr("dpadmm.engine.compare.arrange", lambda **terms: (seen.update(terms), arrange(**terms))[1])
     result = dpadmm(
         "compare", "--data", records, "--target", "ill", "--owner", "clinic", "--epsilon", "2,1", "--delta", 1e-3,
         "--algorithms", "dp-admm", "--repeats", 1, "--relation", "replace", "--topology", "ring", "--test", 0.3,
@@ -213,7 +213,7 @@ def test_errors_of_zero_have_no_logarithm(found: Frontier) -> None:
     assert axis.get_yscale() == "linear"
 
 
-class _Broken(Comparison):
+class _Broken(ComparisonPlan):
     """Somebody presses Ctrl-C in the fourth run."""
 
     def __iter__(self) -> Iterator[Frontier]:
@@ -224,11 +224,11 @@ class _Broken(Comparison):
 
 
 def _break_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(**terms: Any) -> Comparison:
+    def broken(**terms: Any) -> ComparisonPlan:
         made = arrange(**terms)
         return _Broken(made.jobs, made.empty)
 
-    monkeypatch.setattr("dpadmm.engine.comparing.arrange", broken)
+    monkeypatch.setattr("dpadmm.engine.compare.arrange", broken)
 
 
 def test_broken_off_it_shows_what_is_known(dpadmm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +285,7 @@ def test_a_bar_in_a_terminal(dpadmm: Any, monkeypatch: pytest.MonkeyPatch, flags
     ],
 )
 def test_bad_input(dpadmm: Any, changes: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpadmm.engine.comparing.train", lambda *one, **more: pytest.fail("it has begun"))
+    monkeypatch.setattr("dpadmm.engine.compare.train", lambda *one, **more: pytest.fail("it has begun"))
     result = dpadmm(*SMALL, *changes)
     assert result.exit_code == 2
     assert said in result.stderr

@@ -21,7 +21,7 @@ RUN = (
 @pytest.fixture
 def interrupted(dpadmm: Any, tmp_path: Path) -> Path:
     """A run that was stopped after its second checkpoint, at round 20."""
-    from dpadmm.engine import checkpoint
+    from dpadmm.engine.output import checkpoint
 
     out, save, calls = tmp_path / "stopped", checkpoint.save, []
 
@@ -85,7 +85,7 @@ def test_control_c_without_a_folder(dpadmm: Any, monkeypatch: pytest.MonkeyPatch
     def stop(*arguments: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpadmm.engine.experiment.prepare", stop)
+    monkeypatch.setattr("dpadmm.engine.run.prepare", stop)
     result = dpadmm("train", *RUN)
     assert result.exit_code == 130
     assert "with --out a run can be resumed" in result.stderr

@@ -81,7 +81,7 @@ def test_a_set_from_a_file_is_kept_as_its_text_and_the_file_is_not_needed_again(
 def test_a_run_with_a_set_from_a_file_resumes_without_the_file(
     dpadmm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpadmm.engine import checkpoint
+    from dpadmm.engine.output import checkpoint
 
     file, save = tmp_path / "ball.json", checkpoint.save
     file.write_text(NARROW)

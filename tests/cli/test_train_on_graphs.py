@@ -123,7 +123,7 @@ def test_owners_are_joined_by_name(dpadmm: Any, records: Path, tmp_path: Path) -
 @pytest.mark.parametrize("kept", [1, 2])
 def test_a_run_is_resumed_with_its_nodes(dpadmm: Any, tmp_path: Path, kept: int) -> None:
     """Also between a round and the one that recycles it."""
-    from dpadmm.engine import checkpoint
+    from dpadmm.engine.output import checkpoint
 
     out, save = tmp_path / "stopped", checkpoint.save
     flags = (*RING, "--rounds", 25, "--epsilon", 4, "--measure-every", 4)
@@ -137,10 +137,10 @@ def test_a_run_is_resumed_with_its_nodes(dpadmm: Any, tmp_path: Path, kept: int)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint, "save", stop)
         if kept == 1:
-            from dpadmm.engine import experiment
+            from dpadmm.engine import run as running
 
-            run = experiment.run_prepared
-            patch.setattr(experiment, "run_prepared", lambda *a: run(*a[:3], 11, *a[4:]))
+            run = running.run_prepared
+            patch.setattr(running, "run_prepared", lambda *a: run(*a[:3], 11, *a[4:]))
         result = dpadmm(*flags, "--out", out, "--json")
     assert result.exit_code == 130
     assert f"dpadmm train --out {out} --resume" in result.stderr
@@ -160,7 +160,7 @@ def test_a_run_is_resumed_with_its_nodes(dpadmm: Any, tmp_path: Path, kept: int)
 
 
 def test_another_network_is_another_spec(dpadmm: Any, tmp_path: Path) -> None:
-    from dpadmm.engine import checkpoint
+    from dpadmm.engine.output import checkpoint
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt

@@ -8,9 +8,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpadmm._threads import one_thread_pool
-from dpadmm.engine.experiment import train
 from dpadmm.engine.loop import Cohort, rounds, start, without_memory
-from dpadmm.engine.preparing import prepare
+from dpadmm.engine.prepare import prepare
+from dpadmm.engine.run import train
 from dpadmm.privacy.randomness import SeededRandomness
 
 

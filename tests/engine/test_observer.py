@@ -8,10 +8,10 @@ from dpadmm.admm.consensus import Star
 from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.perturbations import Gradient, Output
 from dpadmm.admm.solvers import Exact, Linearised
-from dpadmm.engine.experiment import train
 from dpadmm.engine.loop import Cohort, rounds, start
-from dpadmm.engine.observer import Observer
-from dpadmm.engine.preparing import prepare
+from dpadmm.engine.metrics import Observer
+from dpadmm.engine.prepare import prepare
+from dpadmm.engine.run import train
 from dpadmm.privacy.events import GaussianDpEvent, PureDpEvent
 from dpadmm.privacy.randomness import SeededRandomness
 

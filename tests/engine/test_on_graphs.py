@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.topology.graph import parse_topology
-from dpadmm.engine import experiment as module
-from dpadmm.engine.experiment import train
-from dpadmm.engine.history import History
+from dpadmm.engine import run as module
 from dpadmm.engine.loop import Cohort, evaluate, rounds, start
-from dpadmm.engine.observer import Observer
-from dpadmm.engine.preparing import prepare
+from dpadmm.engine.metrics import Observer
+from dpadmm.engine.output.history import History
+from dpadmm.engine.prepare import prepare
+from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import NoOpDpEvent
 from dpadmm.privacy.randomness import SeededRandomness

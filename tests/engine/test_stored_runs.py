@@ -14,9 +14,9 @@ from pyarrow import parquet
 
 from dpadmm.datasets import Dataset, convert, simulate, write_folder
 from dpadmm.datasets.registry import DATASETS, NamedDataset
-from dpadmm.engine.experiment import train
-from dpadmm.engine.folder import Model
-from dpadmm.engine.preparing import prepare
+from dpadmm.engine.output.folder import Model
+from dpadmm.engine.prepare import prepare
+from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.problems import shards as shards_module
 from dpadmm.problems.stored_shards import StoredShards

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm import metrics
 from dpadmm.datasets import read_table
-from dpadmm.engine.folder import Model
+from dpadmm.engine import metrics
+from dpadmm.engine.output.folder import Model
 from dpadmm.federation.messages import VERSION, Nonsense, release_in, to_bytes
 from dpadmm.federation.runs import RunFolder, runs_in
 from dpadmm.federation.site import Site

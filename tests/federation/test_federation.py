@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.engine.experiment import train
-from dpadmm.engine.folder import Model
 from dpadmm.engine.loop import Cohort, rounds, start
-from dpadmm.engine.preparing import prepare
+from dpadmm.engine.output.folder import Model
+from dpadmm.engine.prepare import prepare
+from dpadmm.engine.run import train
 from dpadmm.federation.submission import connected
 from dpadmm.privacy.ledger.verify import verify
 from dpadmm.privacy.randomness import SeededRandomness

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.engine.experiment import train
-from dpadmm.engine.folder import Model
+from dpadmm.engine.output.folder import Model
+from dpadmm.engine.run import train
 from dpadmm.privacy.ledger.verify import verify
 
 pytestmark = [

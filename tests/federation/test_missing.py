@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm import metrics
 from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
 from dpadmm.datasets import read_table
-from dpadmm.engine.folder import Model
+from dpadmm.engine import metrics
+from dpadmm.engine.output.folder import Model
 from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.standing import load
 from dpadmm.privacy.ledger.verify import verify

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.engine.history import History
+from dpadmm.engine.output.history import History
 from dpadmm.errors import InputError
 from dpadmm.federation.messages import IMPLAUSIBLE, longest_release, seal_from_list, seal_to_list, to_bytes, to_row
 from dpadmm.federation.standing import Standing, load, save

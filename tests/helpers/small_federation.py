@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
-from dpadmm.engine.experiment import train
 from dpadmm.engine.result import Result
+from dpadmm.engine.run import train
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.desk import Desk
 from dpadmm.federation.runs import RunFolder

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpadmm.engine.preprocessing.components import Rule, components
 from dpadmm.errors import Refused
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.agreement import Agreement
@@ -15,7 +16,6 @@ from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import Request
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.ledger.registry import LedgerRegistry
-from dpadmm.problems.components import Rule, components
 from dpadmm.problems.losses.statistics import unpack
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec.declare import RunSpec

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import small_federation as federation
 
-from dpadmm.engine import live
+from dpadmm.engine.output import status
 from dpadmm.report.document import Chart, Document
 from dpadmm.report.gathering import gather
 from dpadmm.report.wording import SIMULATED, UNKNOWN
@@ -131,4 +131,4 @@ def test_the_folder_tells_of_releases_and_counts_only(small_federation: ModuleTy
     measured = ("train_loss", "train_loss_local", "objective", "augmented_objective", "test_error", "clipped_rows")
     assert {result[name] for name in measured} == {None}
     assert (result["fewest_records"], result["most_records"]) == (45, 80)  # which the terms say to everybody
-    assert set(folder.status()) <= {"state", "message", "time", "round", *live.process()}
+    assert set(folder.status()) <= {"state", "message", "time", "round", *status.process()}

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.engine.experiment import train
-from dpadmm.engine.folder import Model
+from dpadmm.engine.output.folder import Model
+from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.report.document import Chart, Document
 from dpadmm.report.gathering import MOST_RUNS, gather
@@ -104,7 +104,7 @@ def test_agents_with_budgets_of_their_own(folders: Path) -> None:
 
 def test_the_noise_is_that_of_the_mechanism_and_the_signal_that_of_the_records(folders: Path) -> None:
     """Noise of standard deviation z * s in each coordinate, beside gradients computed anew from the records."""
-    from dpadmm.engine.preparing import prepare
+    from dpadmm.engine.prepare import prepare
     from dpadmm.spec.toml import read
 
     prepared = prepare(read(folders / "plain" / "spec.toml"))
@@ -134,7 +134,7 @@ def test_rounds_that_recycle_are_left_out_of_the_noise(folders: Path) -> None:
 
 def test_noise_is_compared_in_rounds_that_have_some(folders: Path) -> None:
     """Of 48 rounds, every second one of which recycles, a dozen; where only recycled ones are measured, in none."""
-    from dpadmm.engine.observer import SIGNALS
+    from dpadmm.engine.metrics import SIGNALS
 
     run = {**SMALL, "agents": 5, "topology": "ring:5", "algorithm": "private-r-admm", "rounds": 48, "epsilon": 10.0}
     lengths = {every: train(**run, measure_every=every).history for every in (1, 2, 3)}

@@ -101,16 +101,16 @@ def test_a_folder_with_something_in_it_is_refused(flow: Flow, tmp_path: Path) ->
 
 def test_it_can_be_watched(flow: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the middle it says how far it is, and promises nothing yet."""
-    from dpadmm.engine import live
+    from dpadmm.engine.output import status
 
-    monkeypatch.setattr(live, "INTERVAL", 0.0)
-    reached, seen = live.Live.reached, []
+    monkeypatch.setattr(status, "INTERVAL", 0.0)
+    reached, seen = status.StatusWriter.reached, []
 
     def look(self: Any, round: int) -> None:
         reached(self, round)
         (run,) = (document := gather([tmp_path / "flow"])).runs
         seen.append((run.state, run.round, len(chart(document, "copies").series[0].y), run.guarantee.private))
 
-    monkeypatch.setattr(live.Live, "reached", look)
+    monkeypatch.setattr(status.StatusWriter, "reached", look)
     flow("--epsilon", 1, "--delta", 1e-2, rounds=3)
     assert seen == [("running", k, k, False) for k in (1, 2, 3)]

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from dpadmm.engine.experiment import train
-from dpadmm.engine.live import process
+from dpadmm.engine.output.status import process
+from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.report import server as module
 from dpadmm.report import watching

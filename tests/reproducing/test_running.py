@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from dpadmm.engine.experiment import train
 from dpadmm.engine.loop import Cohort, rounds, start
-from dpadmm.engine.preparing import prepare
+from dpadmm.engine.prepare import prepare
+from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.reproducing import running

@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 
 from dpadmm.datasets import simulate
 from dpadmm.datasets.registry import DATASETS, NamedDataset
-from dpadmm.engine.experiment import train
-from dpadmm.engine.preparing import prepare
+from dpadmm.engine.prepare import prepare
+from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.spec import auto as module

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpadmm.engine.experiment import train
+from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.spec import resolve
 from dpadmm.spec import tuning as module

@@ -13,7 +13,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
 from dpadmm.cli.options import numbers
 from dpadmm.errors import InputError
-from dpadmm.spec import resolve
 
 if TYPE_CHECKING:
     from dpadmm.audit.auditing import Audit
@@ -95,6 +94,7 @@ def audit(
     from dpadmm.audit.auditing import audit as attack
     from dpadmm.audit.scene import Stage
     from dpadmm.cli import figures
+    from dpadmm.spec import resolve
     from dpadmm.spec.declare import RunSpec
 
     budgets = numbers("--epsilon", epsilon)

@@ -16,7 +16,7 @@ from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.engine.comparing import Comparison
+    from dpadmm.engine.compare import ComparisonPlan
     from dpadmm.engine.frontier import Frontier
 
 
@@ -79,7 +79,7 @@ def compare(
     these terms is left out, with its reason.
     """
     from dpadmm.cli import figures, frontier
-    from dpadmm.engine.comparing import arrange
+    from dpadmm.engine.compare import arrange
 
     if picture is not None:
         figures.check(picture, "--picture")
@@ -115,7 +115,7 @@ def _counts(given: str | None) -> tuple[int, ...]:
         raise InputError(f"--agents {given}: must be whole numbers, separated by commas, as in 5,100.") from None
 
 
-def _run(comparison: Comparison, shown: bool) -> Frontier:
+def _run(comparison: ComparisonPlan, shown: bool) -> Frontier:
     """All of it, or what was known when a person lost patience."""
     found = comparison.empty
     try:
@@ -130,7 +130,7 @@ def _run(comparison: Comparison, shown: bool) -> Frontier:
 
 
 @contextmanager
-def _bar(comparison: Comparison, shown: bool) -> Iterator[Callable[[int], None]]:
+def _bar(comparison: ComparisonPlan, shown: bool) -> Iterator[Callable[[int], None]]:
     console = err()
     if not (shown and console.is_terminal):
         yield lambda done: None

@@ -16,8 +16,8 @@ from rich.text import Text
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, table
 
 if TYPE_CHECKING:
-    from dpadmm.engine.history import History
-    from dpadmm.engine.preparing import Prepared
+    from dpadmm.engine.output.history import History
+    from dpadmm.engine.prepare import Prepared
 
 EPSILON, DELTA, ROUNDS, AGENTS, SEED = 1.0, 1e-5, 100, 100, 0
 SHOWN_EVERY = 10
@@ -44,8 +44,8 @@ def register(app: typer.Typer) -> None:
 
 def demo(as_json: AsJson = False) -> None:
     """Train DP-ADMM on Adult at a total budget, and compare it with DPSGD and with no privacy at all."""
-    from dpadmm.engine.experiment import run_prepared, train
-    from dpadmm.engine.preparing import prepare
+    from dpadmm.engine.prepare import prepare
+    from dpadmm.engine.run import run_prepared, train
     from dpadmm.spec.declare import Experiment
 
     began = time.perf_counter()
@@ -98,7 +98,7 @@ def _optimum(prepared: Prepared) -> dict[str, float]:
     """The best any algorithm could do on the pooled records."""
     import numpy as np
 
-    from dpadmm import metrics
+    from dpadmm.engine import metrics
     from dpadmm.problems.reference import optimum
 
     setting = prepared.plan.setting

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpadmm.applications.power_flow import Decomposition
     from dpadmm.applications.power_flow.rounds import FlowResult
     from dpadmm.applications.power_flow.terms import Terms
-    from dpadmm.engine.live import Live
+    from dpadmm.engine.output.status import StatusWriter
 
 
 def register(app: typer.Typer) -> None:
@@ -122,24 +122,29 @@ def power_flow(
         browser.show_report(folder, as_json)
 
 
-def _told(folder: Path | None, terms: Terms, case: str, seed: int) -> Live:
+def _told(folder: Path | None, terms: Terms, case: str, seed: int) -> StatusWriter:
     """The run in its folder, if it has one, while it goes on."""
     if folder is None:
-        from dpadmm.engine.live import Live
+        from dpadmm.engine.output.status import StatusWriter
 
-        return Live(None, terms.rounds, 1)
+        return StatusWriter(None, terms.rounds, 1)
     from dpadmm.applications.power_flow.folder import begin
 
     return begin(folder, terms, case, seed)
 
 
 def _shown(
-    run: Callable[..., FlowResult], decomposition: Decomposition, terms: Terms, seed: int, live: Live, as_json: bool
+    run: Callable[..., FlowResult],
+    decomposition: Decomposition,
+    terms: Terms,
+    seed: int,
+    live: StatusWriter,
+    as_json: bool,
 ) -> FlowResult:
     """All rounds, with a bar and words in the folder."""
     import numpy as np
 
-    from dpadmm.engine.history import History
+    from dpadmm.engine.output.history import History
 
     console, history = err(), History()
     columns = (

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dpadmm.cli.console import err
 
 if TYPE_CHECKING:
-    from dpadmm.engine.history import History
+    from dpadmm.engine.output.history import History
     from dpadmm.spec.declare import Experiment
 
 Callback = Callable[[int, int, "History"], None]

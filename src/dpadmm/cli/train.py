@@ -176,7 +176,7 @@ def _run(
 ) -> None:
     from dpadmm.cli.progress import bar
     from dpadmm.cli.summary import show
-    from dpadmm.engine.experiment import train as run
+    from dpadmm.engine.run import train as run
 
     try:
         with bar(experiment, shown=not (as_json or quiet)) as progress:

@@ -17,7 +17,8 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.rounds import AgentState, begin, combine, opening
-from dpadmm.engine.workforce import RUN, InProcess, Workforce
+from dpadmm.engine.executors.base import RUN, Executor
+from dpadmm.engine.executors.in_process import InProcessExecutor
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.request import EVALUATION, Request
 from dpadmm.privacy.ledger.memory import MemoryLedger
@@ -90,16 +91,16 @@ def start(cohort: Cohort) -> State:
     return State(0, server, common, agents, np.zeros_like(common), local, local)
 
 
-def rounds(cohort: Cohort, state: State, workforce: Workforce | None = None) -> Iterator[State]:
-    """The states after each remaining round; the agents are in this process, or wherever the workforce has them."""
-    agents = workforce or InProcess(cohort, state)
+def rounds(cohort: Cohort, state: State, executor: Executor | None = None) -> Iterator[State]:
+    """The states after each remaining round; the agents are in this process, or wherever the executor has them."""
+    agents = executor or InProcessExecutor(cohort, state)
     with one_thread_pool():
         for _ in range(state.round, cohort.plan.setting.rounds):
             state = _step(cohort, agents, state)
             yield state
 
 
-def _step(cohort: Cohort, agents: Workforce, state: State) -> State:
+def _step(cohort: Cohort, agents: Executor, state: State) -> State:
     """One round: the agents answer what they heard last, and their releases are combined to what they hear next."""
     round, consensus = state.round + 1, cohort.plan.algorithm.consensus
     release = agents.answer(Request(RUN, RUN, round, state.server.common))
@@ -118,11 +119,11 @@ def _step(cohort: Cohort, agents: Workforce, state: State) -> State:
     )
 
 
-def evaluate(cohort: Cohort, state: State, workforce: Workforce | None = None) -> FloatArray:
+def evaluate(cohort: Cohort, state: State, executor: Executor | None = None) -> FloatArray:
     """The owners' private estimates of the error of the last model on their own records; (runs, agents)."""
     alone = cohort.plan.algorithm.consensus.decentralised  # then every node has a model of its own
     model = state.agents.released if alone else state.common
-    release = (workforce or InProcess(cohort, state)).answer(Request(RUN, RUN, EVALUATION, model))
+    release = (executor or InProcessExecutor(cohort, state)).answer(Request(RUN, RUN, EVALUATION, model))
     return cohort.by_run(release.value)[:, :, 0]
 
 

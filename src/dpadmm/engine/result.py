@@ -13,9 +13,9 @@ from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.recycling_condition import Condition
 from dpadmm.datasets import Described
-from dpadmm.engine.history import History
+from dpadmm.engine.output.history import History
+from dpadmm.engine.preprocessing.components import Components
 from dpadmm.privacy.accounting import Guarantee
-from dpadmm.problems.components import Components
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import Experiment
 from dpadmm.spec.projected_cost import versions

@@ -18,14 +18,13 @@ from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
 from dpadmm.estimators.privacy import OwnerSpent, Privacy, PrivacyLeakWarning
-from dpadmm.spec import resolve
+from dpadmm.spec.declare import AUTO
 
 if TYPE_CHECKING:
-    from dpadmm.engine.fitting import Fitted
-    from dpadmm.engine.preparing import Prepared
+    from dpadmm.engine.fit import Fitted
+    from dpadmm.engine.prepare import Prepared
     from dpadmm.spec.declare import Experiment, RunSpec
 
-AUTO = "auto"  # as `spec.AUTO`, whose module would bring the compilers with it
 _LARGEST_SEED = 2**31 - 1
 
 
@@ -65,8 +64,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Fits, says what it cost, and returns the model (columns with the intercept's, outputs) in the units of X."""
         # Here, so that importing the estimators does not wait for compilers.
         from dpadmm.datasets import Dataset
-        from dpadmm.engine.fitting import fit
-        from dpadmm.engine.preparing import prepare
+        from dpadmm.engine.fit import fit
+        from dpadmm.engine.prepare import prepare
 
         secure, seed = self._randomness()
         names = inputs.owner_names(owners, X.shape[0])
@@ -181,6 +180,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
 
 def _privacy(prepared: Prepared, fitted: Fitted, task: Task) -> Privacy:
+    from dpadmm.spec import resolve
+
     run, shards = prepared.experiment.run, prepared.shards
     owners = zip(shards.names, shards.counts.tolist(), fitted.guarantees, strict=True)
     return Privacy(
@@ -201,6 +202,7 @@ def _privacy(prepared: Prepared, fitted: Fitted, task: Task) -> Privacy:
 def _check_budget(run: RunSpec) -> None:
     """Refuses recipes whose epsilon is a paper's claim, or nothing at all; `auto` takes none of them."""
     from dpadmm.admm.noise import TotalBudget
+    from dpadmm.spec import resolve
 
     if not isinstance(resolve.noise_request(run), TotalBudget):
         raise InputError(f"algorithm {run.algorithm!r} keeps no total budget; choose another, such as {AUTO!r}.")

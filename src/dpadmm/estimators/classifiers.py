@@ -15,7 +15,8 @@ from sklearn.utils.validation import validate_data
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
-from dpadmm.estimators.base import AUTO, PrivateLinearModel, Task
+from dpadmm.estimators.base import PrivateLinearModel, Task
+from dpadmm.spec.declare import AUTO
 
 
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: ignore[misc]

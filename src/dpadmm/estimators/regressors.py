@@ -12,7 +12,8 @@ from sklearn.utils.validation import validate_data
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
-from dpadmm.estimators.base import AUTO, PrivateLinearModel, Task
+from dpadmm.estimators.base import PrivateLinearModel, Task
+from dpadmm.spec.declare import AUTO
 
 CLIP = 1.0  # of a residual's pull, where targets lie in [-1, 1]
 WIDTH = 0.05  # over which the kink of the check loss is rounded, likewise

@@ -17,7 +17,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
-from dpadmm.engine.history import History
+from dpadmm.engine.output.history import History
 from dpadmm.errors import ClusterError, InputError, Refused
 from dpadmm.federation.gauge import Gauge
 from dpadmm.federation.joining import Assembly, Interrupted, Line, Replies

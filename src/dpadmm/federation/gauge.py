@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dpadmm import metrics
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.datasets import read_table
+from dpadmm.engine import metrics
 from dpadmm.federation.standing import Standing
 from dpadmm.owner.agreement import Agreement
 from dpadmm.problems.shards import Shards, gather

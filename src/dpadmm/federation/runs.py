@@ -23,9 +23,9 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
-from dpadmm.engine.folder import Folder
-from dpadmm.engine.history import History
-from dpadmm.engine.live import INTERVAL, process
+from dpadmm.engine.output.folder import Folder
+from dpadmm.engine.output.history import History
+from dpadmm.engine.output.status import INTERVAL, process
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.federation.site import write

@@ -19,7 +19,7 @@ from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.rounds import begin, combine, opening
-from dpadmm.engine.history import History
+from dpadmm.engine.output.history import History
 from dpadmm.errors import InputError
 from dpadmm.federation.messages import seal_to_list
 from dpadmm.privacy.ledger.protocol import Seal

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import ArrowException, csv, float64, int64
 
-from dpadmm.engine.live import alive
+from dpadmm.engine.output.status import alive
 from dpadmm.errors import InputError
 from dpadmm.owner.agreement import Agreement
 from dpadmm.report.document import State

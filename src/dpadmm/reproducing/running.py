@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpadmm import __version__
-from dpadmm.engine.experiment import train
-from dpadmm.engine.live import alive, write_json
+from dpadmm.engine.output.status import alive, write_json
 from dpadmm.engine.result import Result
+from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.reproducing.formulas import applied
 from dpadmm.reproducing.magnitudes import of_power_flow, of_training, variance

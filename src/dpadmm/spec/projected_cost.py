@@ -9,6 +9,7 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,7 @@ COSTLY_EVALUATIONS = 24  # of mini-batches, or of rounds that all differ: they t
 
 
 def versions() -> dict[str, str]:
-    from dpadmm import __version__
-
-    return {"dpadmm": __version__, "numpy": np.__version__, "python": platform.python_version()}
+    return {"dpadmm": version("dpadmm"), "numpy": np.__version__, "python": platform.python_version()}
 
 
 def described(plan: Plan, run: RunSpec, names: Sequence[str], every: int = 1) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from dpadmm.applications.functional import CurveModel, Curves, simulate_curves
 from dpadmm.datasets.curves import TRUTH, beta, simulation
-from dpadmm.engine.experiment import train
+from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)

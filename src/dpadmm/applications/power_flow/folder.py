@@ -17,14 +17,14 @@ import tomli_w
 from dpadmm.applications.power_flow.rounds import FlowResult
 from dpadmm.applications.power_flow.sensitivity import Adjacency
 from dpadmm.applications.power_flow.terms import Terms
-from dpadmm.engine.history import History
-from dpadmm.engine.live import Live, write_json
+from dpadmm.engine.output.history import History
+from dpadmm.engine.output.status import StatusWriter, write_json
 from dpadmm.errors import InputError
 from dpadmm.privacy.relations import Relation
 from dpadmm.spec.projected_cost import MOST_ROUNDS, versions
 
 
-def begin(path: Path, terms: Terms, case: str, seed: int) -> Live:
+def begin(path: Path, terms: Terms, case: str, seed: int) -> StatusWriter:
     """A new run's folder; the run is told of in it while it goes on."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"--out {str(path)!r} is not an empty folder; choose another one.")
@@ -34,7 +34,7 @@ def begin(path: Path, terms: Terms, case: str, seed: int) -> Live:
         (path / "spec.toml").write_text(tomli_w.dumps({"power-flow": {"case": case, "seed": seed, **given}}))
     except OSError as error:
         raise InputError(f"cannot write to {str(path)!r}: {error.strerror}.") from None
-    return Live(path, terms.rounds, 1)
+    return StatusWriter(path, terms.rounds, 1)
 
 
 def finish(path: Path, result: FlowResult, summary: Mapping[str, Any]) -> None:

@@ -1,0 +1,56 @@
+"""Engines by name: where a simulation's agents work. What they compute does not depend on it.
+
+local                   this process (the default)
+dask                    Dask workers on this machine, one for each core; dask:4 for four
+dask:tcp://HOST:8786    the workers of that scheduler
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from dpadmm.engine.executors.base import Engine
+from dpadmm.engine.executors.in_process import Local
+from dpadmm.errors import InputError
+
+ENGINES = ("local", "dask", "dask:4", "dask:tcp://HOST:8786")
+SCHEMES = ("tcp://", "tls://")
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Engine]:
+    """The engine of this name, ended when the work is. A scheduler must answer now; workers of our own start later."""
+    kind, _, where = name.partition(":")
+    if kind not in ("local", "dask") or (kind == "local" and where):
+        raise InputError(f"unknown engine {name!r}; there are: {', '.join(ENGINES)}.")
+    if kind == "local":
+        yield Local()
+        return
+    _check(name, where)
+    from dpadmm.engine.executors.dask.cluster import Remote, Workers
+
+    engine = Remote(where) if where.startswith(SCHEMES) else Workers(int(where) if where else None)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def _check(name: str, where: str) -> None:
+    for package in ("dask", "distributed"):
+        if find_spec(package) is None:
+            raise InputError(
+                f"engine {name!r} needs the package {package!r}, which comes with an extra: "
+                "pip install 'dpadmm[cluster]'."
+            )
+    if where.startswith(SCHEMES):
+        host, _, port = where.partition("://")[2].rpartition(":")
+        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise InputError(f"engine {name!r}: {where!r} is no address; a scheduler's is like tcp://HOST:8786.")
+    elif (where or name.endswith(":")) and not (where.isascii() and where.isdigit() and 0 < int(where) <= 1000):
+        raise InputError(
+            f"engine {name!r}: after 'dask:' comes a number of workers on this machine (1 to 1000), or a scheduler's "
+            "address such as tcp://HOST:8786."
+        )

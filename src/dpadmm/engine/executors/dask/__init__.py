@@ -1,0 +1,1 @@
+"""Agents' work on the workers of a Dask cluster."""

@@ -1,0 +1,1 @@
+"""What a run writes: its folder, history, status and checkpoint, and the model read back."""

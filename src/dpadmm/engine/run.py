@@ -1,0 +1,227 @@
+"""From a spec to a result: prepare, run, measure."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpadmm._arrays import FloatArray
+from dpadmm.admm.algorithm import Plan
+from dpadmm.admm.noise import PaperNoise
+from dpadmm.admm.recycling_condition import Condition, condition
+from dpadmm.admm.solvers import Exact, Recycled
+from dpadmm.datasets.curves.slope import SlopeError
+from dpadmm.engine.executors import opened
+from dpadmm.engine.executors.base import Engine
+from dpadmm.engine.executors.in_process import Local
+from dpadmm.engine.loop import Cohort, State, evaluate, rounds, start, without_memory
+from dpadmm.engine.metrics import Observer
+from dpadmm.engine.output import checkpoint
+from dpadmm.engine.output.folder import Folder
+from dpadmm.engine.output.history import History
+from dpadmm.engine.output.status import StatusWriter
+from dpadmm.engine.prepare import Prepared, prepare, with_choices
+from dpadmm.engine.preprocessing.components import Components
+from dpadmm.engine.preprocessing.stage import lifted_state
+from dpadmm.engine.result import Result
+from dpadmm.errors import InputError
+from dpadmm.privacy.claims import Claim
+from dpadmm.privacy.mechanisms import Gaussian
+from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.spec import resolve, toml
+from dpadmm.spec.declare import Experiment
+from dpadmm.spec.projected_cost import described
+
+LARGEST_GRAPH = 100  # nodes up to which the convergence of recycled rounds is looked into without being asked
+NUMBERS_AT_ONCE = 50_000_000  # how large the batch of runs that go side by side may grow
+
+Progress = Callable[[int, int, History], None]
+"""Told the run group's first run, the round just measured, and the history so far."""
+
+
+def train(
+    experiment: Experiment | None = None,
+    *,
+    out: Path | str | None = None,
+    resume: bool = False,
+    checkpoint_every: int = 10,
+    progress: Progress | None = None,
+    engine: str = "local",
+    auto: bool = False,
+    **changes: Any,
+) -> Result:
+    """Simulates an experiment; keyword arguments change single fields of it, by name.
+
+    Repeats differ in their noise only. With `out`, spec, history, model and result are written there; an interrupted
+    run goes on from its last checkpoint with `resume`. The engine says where the agents work (see `engines`); the
+    numbers are the same, and so a run may go on with another one. With `auto`, mini-batches and inner steps that are
+    not given are chosen for the least noise at the budget (see `choices`).
+    """
+    with opened(engine) as ready:
+        prepared = prepare((experiment or Experiment()).changed(**changes))
+        if auto:
+            prepared = with_choices(prepared)
+        return run_prepared(prepared, out, resume, checkpoint_every, progress, ready)
+
+
+def run_prepared(
+    prepared: Prepared,
+    out: Path | str | None = None,
+    resume: bool = False,
+    checkpoint_every: int = 10,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+) -> Result:
+    """Runs what was prepared, in this process unless an engine is given."""
+    if checkpoint_every < 1:
+        raise InputError(f"checkpoint_every {checkpoint_every}: counts rounds, at least 1.")
+    folder = None if out is None else Folder.open(Path(out), prepared.experiment, resume)
+    digest = hashlib.sha256(toml.dumps(prepared.experiment).encode()).hexdigest()
+    setting, repeats = prepared.plan.setting, prepared.experiment.simulation.repeats
+    with StatusWriter(None if folder is None else folder.path, setting.rounds, repeats) as live:
+        if folder is not None:
+            folder.describe(_facts(prepared))
+        result = _run(prepared, folder, digest, live, checkpoint_every, progress, engine or Local())
+        if folder is not None:
+            result = replace(result, out=str(folder.path))
+            folder.finish(result)
+    return result
+
+
+def _facts(prepared: Prepared) -> dict[str, Any]:
+    """What a run's folder says before the first round."""
+    data, every = prepared.dataset, prepared.experiment.simulation.measure_every
+    return {
+        **described(prepared.plan, prepared.experiment.run, prepared.shards.names, every),
+        "data": prepared.experiment.data.source,
+        "test_records": None if prepared.test is None else len(prepared.test.targets),
+        "public_preprocessing": data.public_preprocessing,
+        "simulated": True,
+        "warnings": list(prepared.warnings),
+    }
+
+
+def _run(
+    prepared: Prepared,
+    folder: Folder | None,
+    digest: str,
+    live: StatusWriter,
+    checkpoint_every: int,
+    progress: Progress | None,
+    engine: Engine,
+) -> Result:
+    measure_every = prepared.experiment.simulation.measure_every
+    engine.start()
+    began = time.perf_counter()
+    parts: list[tuple[State, History]] = []
+    estimates: list[FloatArray] = []
+    for group in _groups(prepared):
+        part = prepared.turned(group[0])
+        cohort = Cohort.of(part.plan, part.shards, group, SeededRandomness(part.experiment.simulation.seed))
+        kept = None if folder is None else folder.checkpoint(group[0])
+        if kept is not None and kept.exists():
+            state, history = checkpoint.load(kept, digest)
+        else:
+            state, history = start(cohort), History()
+        live.begin(group[0], state.round, history)
+        with closing(engine.executor(cohort, state)) as executor:
+            rotation = part.view.rotation if isinstance(part.view, Components) else None
+            slope_error = SlopeError.of(part.dataset, part.plan.setting.problem.loss.outputs(0), rotation)
+            observer = Observer(cohort, part.test, part.delta, executor, slope_error, measure_every)
+            for reached in rounds(cohort, state, executor):
+                state = reached
+                last = state.round == part.plan.setting.rounds
+                if last or state.round % measure_every == 0:
+                    history.add(state.round, observer.measure(state), observer.of_nodes(state))
+                    if progress is not None:
+                        progress(group[0], state.round, history)
+                live.reached(state.round)
+                if kept is not None and (last or state.round % checkpoint_every == 0):
+                    checkpoint.save(kept, digest, state, history)
+            if part.plan.evaluation is not None:
+                estimates.append(evaluate(cohort, state, executor))
+        parts.append((lifted_state(without_memory(state), part.view, bool(part.experiment.run.intercept)), history))
+    result = _result(prepared, part, parts, time.perf_counter() - began)
+    if estimates:
+        result = replace(result, estimated_error=float(np.concatenate(estimates).mean()))
+    return result
+
+
+def _groups(prepared: Prepared) -> list[range]:
+    """Runs that go side by side: as many as fit in memory."""
+    setting, recipe = prepared.plan.setting, prepared.plan.algorithm
+    exact = any(isinstance(phase.solver, Exact) for phase in recipe.phases)
+    per_run = setting.agents * setting.dimension * (setting.dimension if exact else 1)
+    # Every run sees its rows in its own way, so that no two can go side by side.
+    size = max(1, NUMBERS_AT_ONCE // per_run) if prepared.stage is None else 1
+    repeats = prepared.experiment.simulation.repeats
+    return [range(first, min(first + size, repeats)) for first in range(0, repeats, size)]
+
+
+def _result(prepared: Prepared, last: Prepared, parts: list[tuple[State, History]], seconds: float) -> Result:
+    """`last` is what was prepared with the rows of the last runs, `prepared` with the rows as they came."""
+    plan = last.plan
+    history = parts[0][1]
+    for _, other in parts[1:]:
+        history = history.beside(other)
+    models = np.concatenate([state.common for state, _ in parts])
+    return Result(
+        experiment=prepared.experiment,
+        dataset=prepared.dataset,
+        plan=plan,
+        history=history,
+        models=models,
+        mean_models=np.concatenate([state.mean_common for state, _ in parts]),
+        guarantee=None if prepared.delta is None else plan.accounts().worst(prepared.delta),
+        claimed=_claimed(prepared),
+        clipped=prepared.shards.clipped,
+        seconds=seconds,
+        warnings=prepared.warnings,
+        choices=prepared.choices,
+        reasons=prepared.reasons,
+        convergence=_convergence(plan),
+        components=last.view if isinstance(last.view, Components) else None,
+        coverage=_coverage(prepared, models),
+    )
+
+
+def _coverage(prepared: Prepared, models: FloatArray) -> tuple[float, ...]:
+    """The share of held-out records below each level's prediction, which should be that level; the mean of all runs."""
+    loss, test = prepared.plan.setting.problem.loss, prepared.test
+    if not loss.levels or test is None:
+        return ()
+    predicted = loss.predictions(test.features, models).reshape(len(models), len(test.targets), -1)
+    return tuple(np.mean(test.targets[:, None] <= predicted, axis=(0, 1)).tolist())
+
+
+def _convergence(plan: Plan) -> Condition | None:
+    """Theorem IV.1's verdict on a recipe that recycles: by public bounds on curvature, from its first cycle on."""
+    graph, smoothness = plan.setting.graph, plan.setting.smoothness
+    damping = [phase.solver.damping for phase in plan.algorithm.phases if isinstance(phase.solver, Recycled)]
+    if graph is None or smoothness is None or not damping or graph.nodes > LARGEST_GRAPH:
+        return None
+    theta, following = plan.rho(1), plan.rho(1 + len(plan.algorithm.phases))
+    return condition(graph, theta, damping[0], smoothness, following)
+
+
+def _claimed(prepared: Prepared) -> float | None:
+    """What the papers would say their per-round noise costs in all: their formula for Gaussian noise, else a sum."""
+    run = prepared.experiment.run
+    if prepared.plan.algorithm.consensus.decentralised:
+        printed = prepared.plan.printed()
+        return None if printed is None else float(printed[-1])
+    if not isinstance(resolve.noise_request(run), PaperNoise) or run.epsilon is None:
+        return None
+    if prepared.plan.algorithm.phases[0].solver.sampled:  # 002's formula speaks of the whole run
+        return run.epsilon
+    steps = prepared.plan.setting.rounds * prepared.plan.level.steps
+    if run.delta and isinstance(prepared.plan.noise[0].mechanism, Gaussian):
+        return Claim(run.algorithm, run.epsilon, run.delta, steps).total
+    return steps * run.epsilon

@@ -1,0 +1,116 @@
+"""Owners with agents of their own: the releases of a simulation, up to their noise, and nothing else."""
+
+import numpy as np
+import pytest
+
+from dpadmm.engine.executors.owners import Owners
+from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.metrics import empirical_loss
+from dpadmm.engine.prepare import prepare
+from dpadmm.errors import InputError
+from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    """No noise is drawn, neither by seed nor by the system; what is drawn else is the same."""
+    from dpadmm.privacy.mechanisms import Mechanism
+
+    monkeypatch.setattr(
+        Mechanism, "draw", lambda self, scale, dimension, random_bits: np.zeros((len(scale), dimension))
+    )
+
+
+@pytest.fixture
+def cohort(experiment):
+    """cohort(algorithm, **changes): what was prepared, its cohort, and its owners."""
+
+    def make(algorithm="dp-admm", **changes):
+        prepared = prepare(experiment(algorithm, test=0.0, **changes))
+        together = Cohort.of(prepared.plan.on_lattice(), prepared.shards, [0], SeededRandomness(0))
+        return prepared, together, Owners(prepared.experiment.run, prepared.shards, 2)
+
+    return make
+
+
+@pytest.mark.parametrize("algorithm", ["dp-admm", "dpsgd", "pvp", "obj-g", "private-r-admm", "pvp-graph"])
+def test_without_noise_owners_answer_as_a_simulation_does(algorithm, cohort, silent):
+    _, together, owners = cohort(algorithm)
+    simulated = list(rounds(together, start(together)))
+    answered = list(rounds(together, start(together), owners))
+    assert len(answered) == 12
+    for one, other in zip(simulated, answered, strict=True):
+        np.testing.assert_allclose(other.agents.released, one.agents.released, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(other.agents.dual, one.agents.dual, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(other.common, one.common, rtol=1e-6, atol=1e-7)
+    assert np.abs(answered[-1].common).max() > 1e-3
+
+
+def test_their_noise_is_as_loud_as_the_plan_says(cohort):
+    """A gradient's release is the gradient plus noise: the same request to fresh owners spreads by the noise alone."""
+    prepared, together, _ = cohort("dpsgd", agents=2)
+    first = []
+    for _ in range(60):
+        owners = Owners(prepared.experiment.run, prepared.shards, 2)
+        first.append(next(rounds(together, start(together), owners)).agents.released)
+    noise = prepared.plan.noise[0].mechanism.noise_multiplier * prepared.plan.setting.gradient_sensitivity()
+    np.testing.assert_allclose(np.std(first, axis=(0, 2)), noise, rtol=0.25)
+
+
+def test_no_seeded_word_is_drawn(cohort, monkeypatch):
+    _, together, owners = cohort("ps-admm")  # which draws mini-batches as well
+    monkeypatch.setattr(SeededRandomness, "random_bits", lambda *_: pytest.fail("a seeded word was drawn"))
+    drawn = []
+    random_bits = SystemRandomness.random_bits
+    monkeypatch.setattr(
+        SystemRandomness, "random_bits", lambda self, *names: drawn.append(names[1:3]) or random_bits(self, *names)
+    )
+    assert len(list(rounds(together, start(together), owners))) == 12
+    assert {int(member) for members, _ in drawn for member in members} == {0, 1, 2, 3, 4}
+    assert {round for _, round in drawn} == set(range(1, 13))
+
+
+@pytest.mark.parametrize("algorithm", ["dp-admm", "obj-g", "out-l", "private-r-admm"])
+def test_their_books_say_what_the_plan_says(algorithm, cohort):
+    prepared, together, owners = cohort(algorithm)
+    for state in rounds(together, start(together), owners):
+        if state.round == 3:
+            early = [together.plan.accounts(3).guarantee(agent, 1e-5) for agent in range(5)]
+            assert owners.spent(1e-5) == early
+    planned = [together.plan.accounts().guarantee(agent, 1e-5) for agent in range(5)]
+    assert owners.spent(1e-5) == planned
+    assert all(found.epsilon <= 2.0 for found in planned)
+    assert prepared.plan.accounts().worst(1e-5).epsilon == max(found.epsilon for found in planned)
+
+
+def test_owners_have_budgets_of_their_own(cohort):
+    _, together, owners = cohort("dp-admm", epsilon=None, delta=None, agents=3, epsilons=[0.5, 1.0, 2.0], deltas=[1e-5])
+    list(rounds(together, start(together), owners))
+    assert [found.epsilon for found in owners.spent(1e-5)] == pytest.approx([0.5, 1.0, 2.0], rel=1e-6)
+
+
+def test_nothing_is_measured_on_their_records(cohort):
+    _, _, owners = cohort()
+    with pytest.raises(InputError, match="losses on records are for simulations"):
+        owners.look([(empirical_loss, (np.zeros((5, 4)),))])
+
+
+def test_an_owner_who_cannot_take_part_is_named(experiment):
+    prepared = prepare(experiment("fdp-admm", loss="quantile", test=0.0))
+    run = prepared.experiment.changed(algorithm="pvp").run
+    with pytest.raises(InputError, match="owner 'agent 0' does not take part: the terms cannot be met"):
+        Owners(run, prepared.shards, 0)
+
+
+@pytest.mark.parametrize("change", [{"algorithm": "admm", "epsilon": None}, {"epsilon": None, "noise_multiplier": 3.0}])
+def test_without_a_budget_no_owner_takes_part(experiment, change):
+    prepared = prepare(experiment(**{"algorithm": "dp-admm", "delta": 1e-5} | change, test=0.0))
+    with pytest.raises(InputError, match="within a total budget"):
+        Owners(prepared.experiment.run, prepared.shards, 2)
+
+
+def test_when_let_go_they_answer_no_more(cohort):
+    _, together, owners = cohort()
+    owners.close()
+    with pytest.raises(InputError, match=r"owner 'agent 0' cannot answer step 1: .*was not joined"):
+        next(rounds(together, start(together), owners))
