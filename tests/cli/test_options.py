@@ -47,7 +47,7 @@ def test_the_help_shows_the_true_default(field: Any) -> None:
 
 
 def test_the_help_says_how_many_agents_there_are_where_nothing_says_it() -> None:
-    from dpadmm.engine.prepare import AGENTS
+    from dpadmm.engine.data import AGENTS
 
     assert _option("agents").show_default == f"{AGENTS}, or the graph's"
 

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from dpadmm.datasets import Dataset, convert, simulate, write_folder
 from dpadmm.datasets.registry import DATASETS, NamedDataset
-from dpadmm.engine.output.folder import Model
+from dpadmm.engine.output.model import Model
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError

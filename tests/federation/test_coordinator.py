@@ -12,7 +12,7 @@ import pytest
 
 from dpadmm.datasets import read_table
 from dpadmm.engine import metrics
-from dpadmm.engine.output.folder import Model
+from dpadmm.engine.output.model import Model
 from dpadmm.federation.messages import VERSION, Nonsense, release_in, to_bytes
 from dpadmm.federation.runs import RunFolder, runs_in
 from dpadmm.federation.site import Site

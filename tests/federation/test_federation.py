@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpadmm.engine.loop import Cohort, rounds, start
-from dpadmm.engine.output.folder import Model
+from dpadmm.engine.output.model import Model
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.federation.submission import connected

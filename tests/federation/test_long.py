@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.engine.output.folder import Model
+from dpadmm.engine.output.model import Model
 from dpadmm.engine.run import train
 from dpadmm.privacy.ledger.verify import verify
 

@@ -13,7 +13,7 @@ import pytest
 from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
 from dpadmm.datasets import read_table
 from dpadmm.engine import metrics
-from dpadmm.engine.output.folder import Model
+from dpadmm.engine.output.model import Model
 from dpadmm.federation.runs import RunFolder
 from dpadmm.federation.standing import load
 from dpadmm.privacy.ledger.verify import verify

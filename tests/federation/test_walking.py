@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.engine.output.folder import Model
+from dpadmm.engine.output.model import Model
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.messages import to_bytes
 from dpadmm.federation.walking import Inbox, Turns, Walks, together

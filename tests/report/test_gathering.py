@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.engine.output.folder import Model
+from dpadmm.engine.output.model import Model
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.report.document import Chart, Document

@@ -25,8 +25,8 @@ from dpadmm.admm.solvers.linearised import LocalUpdates
 from dpadmm.audit.inversion import Comparison, compare, invert
 from dpadmm.audit.messages import Message, messages
 from dpadmm.datasets import Dataset
+from dpadmm.engine.data import load_data
 from dpadmm.engine.loop import Cohort, start
-from dpadmm.engine.prepare import load_data
 from dpadmm.errors import InputError, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.accounting import Guarantee

@@ -15,7 +15,7 @@ from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.engine.output.folder import Model
+    from dpadmm.engine.output.model import Model
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +44,7 @@ def predict(
     encoded and clipped as in training; columns the model does not know are
     ignored.
     """
-    from dpadmm.engine.output.folder import Model
+    from dpadmm.engine.output.model import Model
 
     model = Model.load(run)
     labels, scores = model.predict(data)

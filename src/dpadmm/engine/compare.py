@@ -18,8 +18,9 @@ import numpy as np
 
 from dpadmm.admm.topology.graph import count_nodes
 from dpadmm.engine import metrics
+from dpadmm.engine.data import load_data
 from dpadmm.engine.frontier import Cell, Frontier, LeftOut
-from dpadmm.engine.prepare import Prepared, load_data, prepare
+from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.engine.run import train
 from dpadmm.errors import ConvergenceError, InputError, unknown
 from dpadmm.papers import ALGORITHMS

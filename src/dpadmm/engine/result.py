@@ -11,11 +11,17 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.recycling_condition import Condition
+from dpadmm.admm.noise import PaperNoise
+from dpadmm.admm.recycling_condition import Condition, condition
+from dpadmm.admm.solvers import Recycled
 from dpadmm.datasets import Described
 from dpadmm.engine.output.history import History
+from dpadmm.engine.prepare import Prepared
 from dpadmm.engine.preprocessing.components import Components
+from dpadmm.engine.run import LARGEST_GRAPH
 from dpadmm.privacy.accounting import Guarantee
+from dpadmm.privacy.claims import Claim
+from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import Experiment
 from dpadmm.spec.projected_cost import versions
@@ -144,3 +150,38 @@ _MEASURED = (
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
+
+
+def coverage(prepared: Prepared, models: FloatArray) -> tuple[float, ...]:
+    """The share of held-out records below each level's prediction, which should be that level; the mean of all runs."""
+    loss, test = prepared.plan.setting.problem.loss, prepared.test
+    if not loss.levels or test is None:
+        return ()
+    predicted = loss.predictions(test.features, models).reshape(len(models), len(test.targets), -1)
+    return tuple(np.mean(test.targets[:, None] <= predicted, axis=(0, 1)).tolist())
+
+
+def convergence_condition(plan: Plan) -> Condition | None:
+    """Theorem IV.1's verdict on a recipe that recycles: by public bounds on curvature, from its first cycle on."""
+    graph, smoothness = plan.setting.graph, plan.setting.smoothness
+    damping = [phase.solver.damping for phase in plan.algorithm.phases if isinstance(phase.solver, Recycled)]
+    if graph is None or smoothness is None or not damping or graph.nodes > LARGEST_GRAPH:
+        return None
+    theta, following = plan.rho(1), plan.rho(1 + len(plan.algorithm.phases))
+    return condition(graph, theta, damping[0], smoothness, following)
+
+
+def claimed_epsilon(prepared: Prepared) -> float | None:
+    """What the papers would say their per-round noise costs in all: their formula for Gaussian noise, else a sum."""
+    run = prepared.experiment.run
+    if prepared.plan.algorithm.consensus.decentralised:
+        printed = prepared.plan.printed()
+        return None if printed is None else float(printed[-1])
+    if not isinstance(resolve.noise_request(run), PaperNoise) or run.epsilon is None:
+        return None
+    if prepared.plan.algorithm.phases[0].solver.sampled:  # 002's formula speaks of the whole run
+        return run.epsilon
+    steps = prepared.plan.setting.rounds * prepared.plan.level.steps
+    if run.delta and isinstance(prepared.plan.noise[0].mechanism, Gaussian):
+        return Claim(run.algorithm, run.epsilon, run.delta, steps).total
+    return steps * run.epsilon

@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.noise import PaperNoise
-from dpadmm.admm.recycling_condition import Condition, condition
-from dpadmm.admm.solvers import Exact, Recycled
+from dpadmm.admm.solvers import Exact
 from dpadmm.datasets.curves.slope import SlopeError
 from dpadmm.engine.executors import opened
 from dpadmm.engine.executors.base import Engine
@@ -30,18 +27,15 @@ from dpadmm.engine.output.status import StatusWriter
 from dpadmm.engine.prepare import Prepared, prepare, with_choices
 from dpadmm.engine.preprocessing.components import Components
 from dpadmm.engine.preprocessing.stage import lifted_state
-from dpadmm.engine.result import Result
+from dpadmm.engine.result import Result, claimed_epsilon, convergence_condition, coverage
 from dpadmm.errors import InputError
-from dpadmm.privacy.claims import Claim
-from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.spec import resolve, toml
+from dpadmm.spec import toml
 from dpadmm.spec.declare import Experiment
 from dpadmm.spec.projected_cost import described
 
 LARGEST_GRAPH = 100  # nodes up to which the convergence of recycled rounds is looked into without being asked
 NUMBERS_AT_ONCE = 50_000_000  # how large the batch of runs that go side by side may grow
-
 Progress = Callable[[int, int, History], None]
 """Told the run group's first run, the round just measured, and the history so far."""
 
@@ -180,48 +174,13 @@ def _result(prepared: Prepared, last: Prepared, parts: list[tuple[State, History
         models=models,
         mean_models=np.concatenate([state.mean_common for state, _ in parts]),
         guarantee=None if prepared.delta is None else plan.accounts().worst(prepared.delta),
-        claimed=_claimed(prepared),
+        claimed=claimed_epsilon(prepared),
         clipped=prepared.shards.clipped,
         seconds=seconds,
         warnings=prepared.warnings,
         choices=prepared.choices,
         reasons=prepared.reasons,
-        convergence=_convergence(plan),
+        convergence=convergence_condition(plan),
         components=last.view if isinstance(last.view, Components) else None,
-        coverage=_coverage(prepared, models),
+        coverage=coverage(prepared, models),
     )
-
-
-def _coverage(prepared: Prepared, models: FloatArray) -> tuple[float, ...]:
-    """The share of held-out records below each level's prediction, which should be that level; the mean of all runs."""
-    loss, test = prepared.plan.setting.problem.loss, prepared.test
-    if not loss.levels or test is None:
-        return ()
-    predicted = loss.predictions(test.features, models).reshape(len(models), len(test.targets), -1)
-    return tuple(np.mean(test.targets[:, None] <= predicted, axis=(0, 1)).tolist())
-
-
-def _convergence(plan: Plan) -> Condition | None:
-    """Theorem IV.1's verdict on a recipe that recycles: by public bounds on curvature, from its first cycle on."""
-    graph, smoothness = plan.setting.graph, plan.setting.smoothness
-    damping = [phase.solver.damping for phase in plan.algorithm.phases if isinstance(phase.solver, Recycled)]
-    if graph is None or smoothness is None or not damping or graph.nodes > LARGEST_GRAPH:
-        return None
-    theta, following = plan.rho(1), plan.rho(1 + len(plan.algorithm.phases))
-    return condition(graph, theta, damping[0], smoothness, following)
-
-
-def _claimed(prepared: Prepared) -> float | None:
-    """What the papers would say their per-round noise costs in all: their formula for Gaussian noise, else a sum."""
-    run = prepared.experiment.run
-    if prepared.plan.algorithm.consensus.decentralised:
-        printed = prepared.plan.printed()
-        return None if printed is None else float(printed[-1])
-    if not isinstance(resolve.noise_request(run), PaperNoise) or run.epsilon is None:
-        return None
-    if prepared.plan.algorithm.phases[0].solver.sampled:  # 002's formula speaks of the whole run
-        return run.epsilon
-    steps = prepared.plan.setting.rounds * prepared.plan.level.steps
-    if run.delta and isinstance(prepared.plan.noise[0].mechanism, Gaussian):
-        return Claim(run.algorithm, run.epsilon, run.delta, steps).total
-    return steps * run.epsilon

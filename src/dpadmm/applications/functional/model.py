@@ -12,7 +12,7 @@ from dpadmm._arrays import FloatArray
 from dpadmm._registry import build
 from dpadmm.datasets.curves import Basis, Curves, coefficient_function, parse, scores
 from dpadmm.datasets.curves.slope import slopes
-from dpadmm.engine.output.folder import Model
+from dpadmm.engine.output.model import Model
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import LOSSES

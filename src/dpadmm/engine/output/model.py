@@ -1,0 +1,85 @@
+"""A trained model as a file: its coefficients with their names, and how to encode raw records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpadmm._registry import build
+from dpadmm.datasets import CurveEncoder, Encoder, read_table
+from dpadmm.datasets.dataset import Encodes
+from dpadmm.engine.result import Result
+from dpadmm.errors import InputError
+from dpadmm.problems.losses import LOSSES
+from dpadmm.problems.shards import gather
+from dpadmm.spec import resolve
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A trained model, read back from its run's folder."""
+
+    description: dict[str, Any]
+    coefficients: NDArray[np.float64]
+
+    @classmethod
+    def load(cls, folder: Path) -> Model:
+        path = folder / "model.json"
+        try:
+            description = json.loads(path.read_text())
+            return cls(description, np.asarray(description["coefficients"], dtype=np.float64))
+        except (OSError, ValueError, KeyError):
+            raise InputError(f"{str(folder)!r} is not the folder of a finished run: no readable model.json.") from None
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """Of a quantile regression."""
+        return build("loss", LOSSES, self.description["loss"]).levels
+
+    def predict(self, path: Path) -> tuple[list[Any], NDArray[np.float64]]:
+        """What the model says of each record of a file: labels (or values), and the raw scores."""
+        given = self.description
+        if given["encoder"] is None:
+            raise InputError("this model was trained on curves that were not read from columns; it predicts in Python.")
+        encoder: Encodes = (CurveEncoder if "curve" in given["encoder"] else Encoder).from_dict(given["encoder"])
+        features = encoder.transform(read_table(path, text=encoder.text_columns))
+        owner = np.zeros(len(features), dtype=np.int64)
+        # The same clipping and intercept as in training.
+        table = gather(
+            features, owner, owner, norm_bound=given["norm_bound"], intercept=given["intercept"], names=["new"]
+        ).features
+        loss = build("loss", LOSSES, given["loss"])
+        predicted = loss.predict(table, self.coefficients)
+        labels = [given["classes"][k] for k in predicted] if given["classes"] else predicted.tolist()
+        return labels, table @ self.coefficients.reshape(table.shape[1], -1)
+
+
+def described_model(result: Result) -> dict[str, Any]:
+    run, data = result.experiment.run, result.dataset
+    encoder = None if data.basis is not None else _plain(data.feature_names)
+    if data.encoder is not None:
+        encoder = data.encoder.to_dict()
+    return {
+        "algorithm": run.algorithm,
+        "loss": resolve.loss_text(run),
+        "classes": list(data.classes) if data.classes else None,
+        "features": [*data.feature_names, *(["(intercept)"] if run.intercept else [])],
+        "norm_bound": run.clip,
+        "intercept": bool(run.intercept),
+        "private": result.private,
+        "simulated": result.simulated,
+        "guarantee": str(result.guarantee) if result.guarantee else "none: the recipe is not private",
+        "coefficients": result.models[0].tolist(),
+        "encoder": encoder,
+        "basis": None if data.basis is None else data.basis.text,
+    }
+
+
+def _plain(names: tuple[str, ...]) -> dict[str, Any]:
+    """Columns that are used as they are."""
+    return {"columns": [{"name": name} for name in names]}
