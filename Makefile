@@ -22,7 +22,7 @@ federation-demo: .venv/installed-dev
 
 # The long tests of a federation: kills, ten owners, a slow and lossy network.
 federation-test: .venv/installed-dev
-	DPADMM_FEDERATION=1 $(BIN)/pytest tests/federation/test_long.py
+	DPADMM_FEDERATION=1 $(BIN)/pytest tests/federation/flare/test_long.py
 
 check: .venv/installed-dev
 	$(BIN)/ruff check $(SOURCES)

@@ -21,11 +21,11 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from dpadmm.datasets import ADULT_ENCODER, adult_table
-from dpadmm.federation.kits import create
-from dpadmm.federation.processes import start_client, start_server, stop
-from dpadmm.federation.site import Settings, Site
-from dpadmm.federation.sources import Source
-from dpadmm.federation.submission import prepare, submit
+from dpadmm.federation.client.files import AgentSettings, OwnerFiles
+from dpadmm.federation.client.sources import RecordSource
+from dpadmm.federation.flare.processes import start_client, start_server, stop
+from dpadmm.federation.flare.provisioning import create
+from dpadmm.federation.flare.submit import prepare, submit
 from dpadmm.spec.columns import Schema
 from dpadmm.spec.declare import Experiment
 from timing import arguments, show
@@ -38,15 +38,15 @@ import json, os, time
 
 if os.environ.get("DPADMM_BENCH"):
     from nvflare.collab import collab
-    import dpadmm.federation.agent_app as agent_app
-    import dpadmm.federation.coordinator as coordinator
-    import dpadmm.federation.desk as desk
+    import dpadmm.federation.flare.agent_app as agent_app
+    import dpadmm.federation.server.coordinator as coordinator
+    import dpadmm.federation.client.handler as handler
 
     def echo(self, inputs):
         return {"value": inputs}
 
     agent_app.AgentApp.echo = collab.publish(echo)
-    answered, ended, inside = desk.Desk._answer, desk.Desk._finish, []
+    answered, ended, inside = handler.Handler._answer, handler.Handler._finish, []
 
     def timed(self, *given):
         began = time.perf_counter()
@@ -59,7 +59,7 @@ if os.environ.get("DPADMM_BENCH"):
             json.dump(inside, file)
         return ended(self, run)
 
-    desk.Desk._answer, desk.Desk._finish = timed, finished
+    handler.Handler._answer, handler.Handler._finish = timed, finished
     asked = coordinator.Coordinator._round
     marks = []
 
@@ -122,14 +122,14 @@ def _settle(home: Path, schema: Schema, records: int) -> None:
         place.mkdir()
         parquet.write_table(table.take(pa.array(rows[:records])), place / "records.parquet")
         (place / "policy.toml").write_text(f'dataset = "{name}"\nepsilon = 2.0\ndelta = 1e-6\n')
-        settings = Settings(
+        settings = AgentSettings(
             policy=str(place / "policy.toml"),
             columns=str(home / "study" / "owners" / name / "columns.toml"),
             ledger=str(place / "ledger.db"),
-            source=Source.parse(str(place / "records.parquet")).to_dict(),
+            source=RecordSource.parse(str(place / "records.parquet")).to_dict(),
             registry=str(place / "shelf"),
         )
-        Site(home / "study" / "owners" / name).save(settings)
+        OwnerFiles(home / "study" / "owners" / name).save(settings)
 
 
 def _figures(times: Path) -> dict[str, float]:

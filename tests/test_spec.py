@@ -20,7 +20,7 @@ from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.penalties import ElasticNet
 from dpadmm.problems.sets import Ball, Box, Intersection
 from dpadmm.spec import resolve
-from dpadmm.spec.declare import MISSING, DataSpec, Experiment, FederationSpec, RunSpec, SimulationSpec
+from dpadmm.spec.declare import STRAGGLERS, DataSpec, Experiment, FederationSpec, RunSpec, SimulationSpec
 from dpadmm.spec.toml import dumps, loads, read
 
 TABLES = {"run": RunSpec, "data": DataSpec, "simulation": SimulationSpec}
@@ -58,9 +58,9 @@ def anything(table):
 federations = some.builds(
     FederationSpec,
     owners=some.lists(texts, max_size=3, unique=True).map(tuple),
-    missing=some.sampled_from(list(MISSING)),
-    patience=some.floats(1e-300, 1e300),
-    least=counts,
+    stragglers=some.sampled_from(list(STRAGGLERS)),
+    timeout=some.floats(1e-300, 1e300),
+    min_owners=counts,
     public_test=some.none() | texts,
     records_per_person=counts,
 )
@@ -610,21 +610,21 @@ def test_one_delta_or_several_not_both():
 
 def test_a_federation_is_a_table_of_its_own(tmp_path):
     path = tmp_path / "spec.toml"
-    path.write_text('[federation]\nowners = ["a", "b"]\nmissing = "stale"\npatience = 5\nleast = 2\n')
+    path.write_text('[federation]\nowners = ["a", "b"]\nstragglers = "reuse"\ntimeout = 5\nmin_owners = 2\n')
     found = read(path)
-    assert found.federation == FederationSpec(("a", "b"), "stale", 5.0, 2)
-    assert isinstance(found.federation.patience, float)
+    assert found.federation == FederationSpec(("a", "b"), "reuse", 5.0, 2)
+    assert isinstance(found.federation.timeout, float)
     assert found.run == RunSpec()
     assert loads("").federation == FederationSpec()
-    assert Experiment().changed(missing="drop", owners=["c"]).federation == FederationSpec(("c",), "drop")
+    assert Experiment().changed(stragglers="skip", owners=["c"]).federation == FederationSpec(("c",), "skip")
 
 
 def test_a_run_without_owners_far_away_says_nothing_of_them():
     assert "federation" not in dumps(Experiment())
     assert "owners" not in dumps(Experiment())
-    text = dumps(Experiment().changed(missing="stale"))
-    assert '[federation]\nmissing = "stale"' in text
-    assert "owners" not in text.split("[federation]")[1]
+    text = dumps(Experiment().changed(stragglers="reuse"))
+    assert '[federation]\nstragglers = "reuse"' in text
+    assert "\nowners" not in text.split("[federation]")[1]
     assert "public_test" not in text
 
 
@@ -633,15 +633,15 @@ def test_a_run_without_owners_far_away_says_nothing_of_them():
     [
         ("federation = 5", "federation must be a table"),
         ("[federation]\nowner = 5", "unknown key in .federation. of .* 'owner'"),
-        ("[federation]\nmissing = 5", "missing = 5 must be a text"),
-        ('[federation]\nmissing = "stall"', "'stall'; did you mean 'stale'"),
+        ("[federation]\nstragglers = 5", "stragglers = 5 must be a text"),
+        ('[federation]\nstragglers = "rejuse"', "'rejuse'; did you mean 'reuse'"),
         ('[federation]\nowners = "a"', "owners = 'a' must be a list of texts"),
         ("[federation]\nowners = [1]", "must be a list of texts"),
         ('[federation]\nowners = ["a", "a"]', "each can take part once"),
-        ("[federation]\npatience = 0", "patience 0.0: seconds"),
-        ("[federation]\npatience = nan", "must be a finite number"),
-        ("[federation]\nleast = 0", "must be at least 1"),
-        ("[federation]\nleast = 1.5", "must be a whole number"),
+        ("[federation]\ntimeout = 0", "timeout 0.0: must be positive"),
+        ("[federation]\ntimeout = nan", "must be a finite number"),
+        ("[federation]\nmin_owners = 0", "must be at least 1"),
+        ("[federation]\nmin_owners = 1.5", "must be a whole number"),
         ("[federation]\nrecords_per_person = 0", "must be at least 1"),
         ("[federation]\npublic_test = 1", "must be a text"),
     ],

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.federation.household import kept_running, words
-from dpadmm.federation.kits import Federation
-from dpadmm.federation.site import Settings, Site
-from dpadmm.federation.submission import prepare
+from dpadmm.federation.client.files import AgentSettings, OwnerFiles
+from dpadmm.federation.flare.provisioning import Federation
+from dpadmm.federation.flare.service import kept_running, words
+from dpadmm.federation.flare.submit import prepare
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.relations import Relation
 from dpadmm.spec.declare import Experiment
@@ -140,9 +140,11 @@ def test_the_status_of_an_agent_shows_spending_and_what_waits(
 ) -> None:
     kit = study / "owners" / "north"
     assert dpadmm("agent", "status", kit).exit_code == 2  # there is none yet
-    site = Site(kit)
+    site = OwnerFiles(kit)
     ledger = tmp_path / "patients.ledger"
-    settings = Settings(str(owner["policy"]), str(kit / "columns.toml"), str(ledger), {"place": str(owner["records"])})
+    settings = AgentSettings(
+        str(owner["policy"]), str(kit / "columns.toml"), str(ledger), {"place": str(owner["records"])}
+    )
     site.save(settings)
     assert json.loads(dpadmm("agent", "status", kit, "--json").stdout)["spending"] is None
     SqliteLedger.create(ledger, "patients", "d" * 64, Relation.REPLACE).close()
@@ -157,7 +159,7 @@ def test_the_status_of_an_agent_shows_spending_and_what_waits(
 
 def test_the_owners_word(dpadmm: Any, study: Path) -> None:
     kit = study / "owners" / "north"
-    site = Site(kit)
+    site = OwnerFiles(kit)
     for digest in ("ab" * 32, "cd" * 32):
         site.ask(digest, {"run": "trial", "sentence": "..."})
     assert dpadmm("agent", "approve", kit, "ef").exit_code == 2
@@ -188,7 +190,7 @@ def test_a_run_without_a_server_gives_up_and_can_be_taken_up_again(dpadmm: Any, 
     ("table", "said"),
     [
         ('owners = ["north", "east"]', "east"),
-        ('missing = "maybe"', "maybe"),
+        ('stragglers = "maybe"', "maybe"),
         ('public_test = "nowhere.csv"', "nowhere.csv"),
         ("patience = 0", "patience"),
     ],
@@ -231,10 +233,10 @@ class _Ended:
 
 
 def test_a_process_that_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpadmm.federation.household._RESTS", (0.0,))
-    monkeypatch.setattr("dpadmm.federation.household._PAUSE", 0.0)
+    monkeypatch.setattr("dpadmm.federation.flare.service._RESTS", (0.0,))
+    monkeypatch.setattr("dpadmm.federation.flare.service._PAUSE", 0.0)
     stopped: list[Any] = []
-    monkeypatch.setattr("dpadmm.federation.household.stop", stopped.append)
+    monkeypatch.setattr("dpadmm.federation.flare.service.stop", stopped.append)
     told: list[str] = []
     with kept_running(_Ended, tmp_path, told.append) as look:
         for _ in range(3):

@@ -16,11 +16,11 @@ import psutil
 from slow_network import enter
 from small_federation import POLICY, SCHEMA, SPEC, SmallFederation
 
-from dpadmm.federation.kits import Federation, create
-from dpadmm.federation.processes import start_client, start_server, stop
-from dpadmm.federation.runs import RunFolder
-from dpadmm.federation.site import Site
-from dpadmm.federation.submission import prepare, submit
+from dpadmm.federation.client.files import OwnerFiles
+from dpadmm.federation.flare.processes import start_client, start_server, stop
+from dpadmm.federation.flare.provisioning import Federation, create
+from dpadmm.federation.flare.submit import prepare, submit
+from dpadmm.federation.server.run_folder import RunFolder
 
 ENVIRONMENT = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
@@ -50,7 +50,7 @@ class FlareFederation:
         )
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         for name in self.owners:
-            Site(self.kit(name)).save(self.small_federation.settings(name, small_federation.get("rehearsal", 7)))
+            OwnerFiles(self.kit(name)).save(self.small_federation.settings(name, small_federation.get("dry_run", 7)))
 
     def kit(self, name: str) -> Path:
         return self.federation.server if name == "server" else self.federation.owner(name)
@@ -64,8 +64,8 @@ class FlareFederation:
         for process in self.processes.values():
             stop(process, seconds=2)
 
-    def site(self, name: str) -> Site:
-        return Site(self.kit(name))
+    def site(self, name: str) -> OwnerFiles:
+        return OwnerFiles(self.kit(name))
 
     def start(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         begin = start_server if name == "server" else start_client
@@ -84,7 +84,7 @@ class FlareFederation:
         process.wait()
 
     def prepare(self, name: str = "study", text: str = SPEC, **changes: Any) -> RunFolder:
-        return prepare(self.federation, self.small_federation.experiment(text, **{"patience": 30.0, **changes}), name)
+        return prepare(self.federation, self.small_federation.experiment(text, **{"timeout": 30.0, **changes}), name)
 
     def run(self, folder: RunFolder, limit: float = 180.0, watch: Any = lambda status: None) -> dict[str, Any]:
         return submit(self.federation, folder, watch, limit)

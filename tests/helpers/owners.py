@@ -51,12 +51,16 @@ def policy(**changes: Any) -> Policy:
 
 
 def agreement(
-    algorithm: str = "dp-admm", missing: str = "wait", records_per_person: int = 1, counts: Any = None, **changes: Any
+    algorithm: str = "dp-admm",
+    stragglers: str = "wait",
+    records_per_person: int = 1,
+    counts: Any = None,
+    **changes: Any,
 ) -> Agreement:
     """Terms for two agents, the first of which is the owner."""
     terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "rounds": ROUNDS, "strength": 1e-3}
     run = RunSpec(algorithm=algorithm, **(terms | changes))
-    return Agreement(run, counts or (RECORDS, 50), WIDTH, 2, missing, records_per_person)
+    return Agreement(run, counts or (RECORDS, 50), WIDTH, 2, stragglers, records_per_person)
 
 
 def ledger(path: Path, fast: bool = True) -> SqliteLedger:

@@ -15,12 +15,12 @@ import numpy as np
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
 from dpadmm.engine.result import Result
 from dpadmm.engine.run import train
-from dpadmm.federation.coordinator import Coordinator
-from dpadmm.federation.desk import Desk
-from dpadmm.federation.runs import RunFolder
-from dpadmm.federation.site import Settings, Site
-from dpadmm.federation.sources import Source
-from dpadmm.federation.walking import Turns, Walks
+from dpadmm.federation.client.files import AgentSettings, OwnerFiles
+from dpadmm.federation.client.handler import Handler
+from dpadmm.federation.client.peer import PeerRuns, Turns
+from dpadmm.federation.client.sources import RecordSource
+from dpadmm.federation.server.coordinator import Coordinator
+from dpadmm.federation.server.run_folder import RunFolder
 from dpadmm.owner.agreement import Agreement
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.spec.columns import Schema
@@ -41,7 +41,7 @@ strength = 1e-3
 
 [federation]
 owners = ["ahorn", "birke", "eiche"]
-patience = 5
+timeout = 5
 """
 POLICY = 'dataset = "{name}"\nepsilon = 4.0\ndelta = 1e-6\n'
 
@@ -69,10 +69,10 @@ def split(path: Path, name: str, target: Path) -> None:
 class DirectLine:
     """Calls desks as the agent's app does: each in a thread of its own, but for what a node waits for on its walk."""
 
-    def __init__(self, desks: Mapping[str, Desk], present: tuple[str, ...] | None = None) -> None:
+    def __init__(self, desks: Mapping[str, Handler], present: tuple[str, ...] | None = None) -> None:
         self.desks = dict(desks)
         self.threads = {name: ThreadPoolExecutor(1) for name in desks}
-        self.walks = {name: Walks() for name in desks}
+        self.peer_runs = {name: PeerRuns() for name in desks}
         self.present = tuple(desks) if present is None else present
         self.tamper: Callable[[str, str, Any], Any] = lambda name, method, reply: reply  # None: it gets lost
         self.reaches: Callable[[str, str, Mapping[str, Any]], bool] = lambda name, method, call: True
@@ -86,11 +86,11 @@ class DirectLine:
             if not self.reaches(name, method, calls[name]):
                 return
             given, call = dict(calls[name]), getattr(self.desks[name], method)
-            if method == "walk":
+            if method == "run_rounds":
                 given |= {"tell": self._teller(name, given["run"]), "turn": Turns(self.threads[name])}
-                reply = self.walks[name].begin(given["run"], lambda: call("server", **given))
-            elif method == "walked":
-                reply = call("server", **given, end=self.walks[name].end(given["run"]))
+                reply = self.peer_runs[name].begin(given["run"], lambda: call("server", **given))
+            elif method == "rounds_status":
+                reply = call("server", **given, end=self.peer_runs[name].end(given["run"]))
             else:
                 reply = self.threads[name].submit(call, "server", **given).result()
             reply = self.tamper(name, method, reply)
@@ -118,7 +118,7 @@ class SmallFederation:
         self,
         home: Path,
         counts: tuple[int, ...] = (60, 45, 80),
-        rehearsal: int | None = 7,
+        dry_run: int | None = 7,
         owners: tuple[str, ...] = OWNERS,
     ) -> None:
         self.home, self.owners = home, owners
@@ -131,7 +131,7 @@ class SmallFederation:
             (home / name).mkdir()
             self.policy(name).write_text(POLICY.format(name=name))
             split(self.table, name, home / name / "records.csv")
-            Site(home / name).save(self.settings(name, rehearsal))
+            OwnerFiles(home / name).save(self.settings(name, dry_run))
 
     def policy(self, name: str) -> Path:
         return self.home / name / "policy.toml"
@@ -142,13 +142,13 @@ class SmallFederation:
     def ledger(self, name: str) -> SqliteLedger:
         return SqliteLedger.open(self.ledger_path(name), reading=True)
 
-    def settings(self, name: str, rehearsal: int | None) -> Settings:
-        return Settings(
+    def settings(self, name: str, dry_run: int | None) -> AgentSettings:
+        return AgentSettings(
             policy=str(self.policy(name)),
             columns=str(self.columns),
             ledger=str(self.ledger_path(name)),
-            source=Source.parse(str(self.home / name / "records.csv")).to_dict(),
-            rehearsal=rehearsal,
+            source=RecordSource.parse(str(self.home / name / "records.csv")).to_dict(),
+            dry_run=dry_run,
             registry=str(self.home / name / "shelf"),
         )
 
@@ -164,7 +164,7 @@ class SmallFederation:
         run, parties = given.run, given.federation
         counts = tuple(self.counts[name] for name in parties.owners)
         shape = SCHEMA.width + bool(run.intercept), len(SCHEMA.classes)
-        return Agreement(run, counts, *shape, parties.missing, parties.records_per_person, parties.owners, SCHEMA)
+        return Agreement(run, counts, *shape, parties.stragglers, parties.records_per_person, parties.owners, SCHEMA)
 
     def simulated(self, run: RunSpec | None = None, **changes: Any) -> Result:
         """The same run by the engine, with the rehearsals' seed."""
@@ -179,9 +179,9 @@ class SmallFederation:
         entries = self.ledger(name).entries() if self.ledger_path(name).exists() else ()
         return [entry["step"] for entry in entries if entry["kind"] == "debit" and entry["run"] == run]
 
-    def desks(self) -> dict[str, Desk]:
+    def desks(self) -> dict[str, Handler]:
         """Fresh processes, as it were."""
-        return {name: Desk(Site(self.home / name), name) for name in self.owners}
+        return {name: Handler(OwnerFiles(self.home / name), name) for name in self.owners}
 
     def line(self, present: tuple[str, ...] | None = None) -> DirectLine:
         return DirectLine(self.desks(), present)

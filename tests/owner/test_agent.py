@@ -242,11 +242,11 @@ NONSENSE = [
     ({"inputs": [[0.0, 0.0, 0.0]]}, "float64"),
     ({"inputs": None}, "float64"),
     ({"inputs": np.ma.masked_array(GOOD)}, "float64"),
-    ({"missed": {0: GOOD}}, "needs the inputs of all rounds in between"),
-    ({"step": 2, "missed": {1: GOOD}}, "do not allow missing rounds"),
-    ({"missed": {"0": GOOD}}, "right before this one"),
-    ({"missed": None}, "inputs by round"),
-    ({"missed": [GOOD]}, "inputs by round"),
+    ({"missed_inputs": {0: GOOD}}, "needs the inputs of all rounds in between"),
+    ({"step": 2, "missed_inputs": {1: GOOD}}, "do not allow an owner to miss rounds"),
+    ({"missed_inputs": {"0": GOOD}}, "right before this one"),
+    ({"missed_inputs": None}, "inputs by round"),
+    ({"missed_inputs": [GOOD]}, "inputs by round"),
     ({"seen": "seal"}, "a seal is none"),
 ]
 
@@ -279,7 +279,7 @@ def test_rounds_come_in_order(sample: ModuleType, path: Path) -> None:
     with refused(agent, "round 4 is next, not 5"):
         agent.answer(sample.request(terms, 5))
     with refused(agent, "round 4 is next, not 6"):
-        agent.answer(sample.request(terms, 6, missed={}))
+        agent.answer(sample.request(terms, 6, missed_inputs={}))
 
 
 def test_a_repeat_returns_the_same_bytes_at_no_cost_also_after_a_restart(sample: ModuleType, path: Path) -> None:
@@ -343,22 +343,22 @@ def test_a_step_another_process_takes_in_the_middle_of_an_answer_is_its_release(
     assert verify(first.ledger) == []
 
 
-# -- missing rounds ----------------------------------------------------------------------------------------------------
+# -- rounds that an owner missed --------------------------------------------------------------------------------------
 
 
 def test_missed_rounds_are_taken_in_by_their_inputs_and_closed(sample: ModuleType, path: Path) -> None:
-    terms = sample.agreement(missing="stale", rho=0.3)
+    terms = sample.agreement(stragglers="reuse", rho=0.3)
     agent = sample.agent(path, None, sample.Repeatable())
     (first,) = play(sample, agent, terms, range(1, 2))
     for missed in ({}, {3: sample.inputs(3)}, {1: GOOD, 2: GOOD, 3: GOOD}):
         with refused(agent, "round 2 is next: round 4 needs the inputs of all rounds in between"):
-            agent.answer(sample.request(terms, 4, missed=missed))
+            agent.answer(sample.request(terms, 4, missed_inputs=missed))
     with refused(agent, "right before"):
-        agent.answer(sample.request(terms, 4, missed={2: GOOD, 5: GOOD}))
+        agent.answer(sample.request(terms, 4, missed_inputs={2: GOOD, 5: GOOD}))
     with refused(agent, "finite"):
-        agent.answer(sample.request(terms, 4, missed={2: GOOD, 3: GOOD * np.nan}))
+        agent.answer(sample.request(terms, 4, missed_inputs={2: GOOD, 3: GOOD * np.nan}))
     missed = {3: sample.inputs(3), 2: sample.inputs(2)}  # in any order
-    value = agent.answer(sample.request(terms, 4, missed=missed)).value
+    value = agent.answer(sample.request(terms, 4, missed_inputs=missed)).value
     # By hand: the dual takes in every broadcast with the last release.
     dual = np.zeros((1, 3))
     for round in (2, 3, 4):
@@ -379,7 +379,7 @@ def test_missed_rounds_are_taken_in_by_their_inputs_and_closed(sample: ModuleTyp
         for round in (2, 3):
             with refused(asked, f"round {round} is closed; 5 is next"):
                 asked.answer(sample.request(terms, round))
-        again = asked.answer(sample.request(terms, 4, missed=missed))
+        again = asked.answer(sample.request(terms, 4, missed_inputs=missed))
         assert again.value.tobytes() == value.tobytes()
         # It was answered, however it caught up; but for what it was asked with, and nothing else.
         assert asked.answer(sample.request(terms, 4)).value.tobytes() == value.tobytes()
@@ -397,28 +397,28 @@ def test_how_far_a_run_is_includes_what_another_process_has_answered(sample: Mod
         agent.join("run", terms)
     for round in (1, 2):
         second.answer(sample.request(terms, round))
-        assert first.reached("run") == second.reached("run") == round
+        assert first.rounds_answered("run") == second.rounds_answered("run") == round
 
 
 def test_a_round_closed_by_another_process_stays_closed(sample: ModuleType, path: Path) -> None:
-    terms = sample.agreement(missing="stale")
+    terms = sample.agreement(stragglers="reuse")
     agents = [sample.agent(path) for _ in range(2)]
     for agent in agents:
         agent.join("run", terms)
-    agents[0].answer(sample.request(terms, 3, missed={1: sample.inputs(1), 2: sample.inputs(2)}))
+    agents[0].answer(sample.request(terms, 3, missed_inputs={1: sample.inputs(1), 2: sample.inputs(2)}))
     with refused(agents[1], "round 2 is closed"):
-        agents[1].answer(sample.request(terms, 2, missed={1: sample.inputs(1)}))
+        agents[1].answer(sample.request(terms, 2, missed_inputs={1: sample.inputs(1)}))
 
 
 def test_an_owner_that_was_dropped_has_not_moved_its_dual_meanwhile(sample: ModuleType, path: Path) -> None:
     """It takes in the mean that its own release is part of, and none that was made without it."""
-    terms = sample.agreement(missing="drop", rho=0.3)
+    terms = sample.agreement(stragglers="skip", rho=0.3)
     agent = sample.agent(path, None, sample.Repeatable())
     (first,) = play(sample, agent, terms, range(1, 2))
     with refused(agent, "round 2 is next: round 4 needs the inputs of all rounds in between"):
-        agent.answer(sample.request(terms, 4, missed={3: sample.inputs(3)}))
+        agent.answer(sample.request(terms, 4, missed_inputs={3: sample.inputs(3)}))
     missed = {2: sample.inputs(2), 3: sample.inputs(3)}
-    value = agent.answer(sample.request(terms, 4, missed=missed)).value
+    value = agent.answer(sample.request(terms, 4, missed_inputs=missed)).value
     dual = -0.3 * (first - sample.inputs(2))  # what round 1 came to is heard with round 2
     np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-14)
     # And by the parts of a round: it answers with that dual, and with round 4's broadcast and noise.
@@ -441,7 +441,7 @@ def test_an_owner_that_was_dropped_has_not_moved_its_dual_meanwhile(sample: Modu
         for round in (2, 3):
             with refused(asked, f"round {round} is closed; 5 is next"):
                 asked.answer(sample.request(terms, round))
-        assert asked.answer(sample.request(terms, 4, missed=missed)).value.tobytes() == value.tobytes()
+        assert asked.answer(sample.request(terms, 4, missed_inputs=missed)).value.tobytes() == value.tobytes()
     after = restarted.answer(sample.request(terms, 5)).value
     state = absorb(plan, state, sample.inputs(5), 4)
     assert answer(plan, state, agent.shards, sample.inputs(5), 5, random_bits(5))[0].value.tobytes() == after.tobytes()
@@ -449,10 +449,10 @@ def test_an_owner_that_was_dropped_has_not_moved_its_dual_meanwhile(sample: Modu
 
 
 def test_an_owner_that_was_dropped_from_the_start_begins_without_a_dual(sample: ModuleType, path: Path) -> None:
-    terms = sample.agreement(missing="drop", rho=0.3)
+    terms = sample.agreement(stragglers="skip", rho=0.3)
     agent = sample.agent(path)
     agent.join("run", terms)
-    agent.answer(sample.request(terms, 3, missed={1: GOOD, 2: 2.0 * GOOD}))
+    agent.answer(sample.request(terms, 3, missed_inputs={1: GOOD, 2: 2.0 * GOOD}))
     np.testing.assert_array_equal(agent.state("run").dual, np.zeros((1, 3)))
     assert sum(agent.ledger.spent().values()) == 1
 
@@ -462,13 +462,13 @@ def test_duals_sum_to_zero_whoever_is_dropped_and_the_run_ends_where_all_records
     sample: ModuleType, path: Path, away: range
 ) -> None:
     """Three owners with next to no noise, one of them away for three rounds. What a server with drops computes is the
-    mean of who is there; that this is the step of ADMM is because duals sum to zero. (A rehearsal: off the lattice.)"""
+    mean of who is there; that this is the step of ADMM is because duals sum to zero. (A dry_run: off the lattice.)"""
     noise = {"epsilon": 1e12, "delta": 1e-6, "rho": 0.5, "strength": 0.1}
-    terms = sample.agreement("pvp", missing="drop", counts=(60, 60, 60), rounds=100, **noise)
+    terms = sample.agreement("pvp", stragglers="skip", counts=(60, 60, 60), rounds=100, **noise)
     allowed, plan = sample.policy(epsilon=1e13), terms.plan()
     ledgers = [sample.ledger(path.with_name(str(i))) for i in range(3)]
     owners = [
-        Agent(sample.shards(seed=i), allowed, ledger, SeededRandomness(1), members=(i,), rehearsal=True)
+        Agent(sample.shards(seed=i), allowed, ledger, SeededRandomness(1), members=(i,), dry_run=True)
         for i, ledger in enumerate(ledgers)
     ]
     for owner in owners:
@@ -503,51 +503,51 @@ def test_duals_sum_to_zero_whoever_is_dropped_and_the_run_ends_where_all_records
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "missing"),
-    [("dp-admm", "stale"), ("dp-admm", "drop"), ("pvp", "stale"), ("obj-g", "stale"), ("ps-admm-full", "stale")],
+    ("algorithm", "stragglers"),
+    [("dp-admm", "reuse"), ("dp-admm", "skip"), ("pvp", "reuse"), ("obj-g", "reuse"), ("ps-admm-full", "reuse")],
 )
-@pytest.mark.parametrize("counted", [2, 0], ids=["one lost", "all lost"])
-def test_an_answer_that_was_not_counted_moves_no_dual(
-    sample: ModuleType, path: Path, algorithm: str, missing: str, counted: int
+@pytest.mark.parametrize("last_used", [2, 0], ids=["one lost", "all lost"])
+def test_answer_that_was_not_used_moves_no_dual(
+    sample: ModuleType, path: Path, algorithm: str, stragglers: str, last_used: int
 ) -> None:
-    """Three answers, of which others used those up to `counted`; then it is asked for round 6."""
-    terms = sample.agreement(algorithm, missing=missing, rho=0.3, rounds=8)
+    """Three answers, of which others used those up to `last_used`; then it is asked for round 6."""
+    terms = sample.agreement(algorithm, stragglers=stragglers, rho=0.3, rounds=8)
     agent = sample.agent(path, None, sample.Repeatable())
     values = [np.zeros((1, 3)), *play(sample, agent, terms, range(1, 4))]
     last = agent.state("run")
     missed = {round: sample.inputs(round) for round in (3, 4, 5)}
     for wrong in (3, 4, 7):
-        with refused(agent, "cannot be the last that was counted"):
-            agent.answer(sample.request(terms, 6, missed=missed, counted=wrong))
+        with refused(agent, "cannot be the last whose release was used"):
+            agent.answer(sample.request(terms, 6, missed_inputs=missed, last_used=wrong))
     with refused(agent, "needs the inputs of all rounds in between"):
-        agent.answer(sample.request(terms, 6, missed={4: GOOD, 5: GOOD}, counted=counted))
-    agent.answer(sample.request(terms, 6, missed=missed, counted=counted))
-    stood, consensus = values[counted], terms.plan().algorithm.consensus
+        agent.answer(sample.request(terms, 6, missed_inputs={4: GOOD, 5: GOOD}, last_used=last_used))
+    agent.answer(sample.request(terms, 6, missed_inputs=missed, last_used=last_used))
+    in_use, consensus = values[last_used], terms.plan().algorithm.consensus
     if consensus.server_first:  # a dual moves by the broadcast that is answered; round 3 counts as not answered
         dual = last.dual + 0.3 * (values[3] - sample.inputs(3))
         for round in (3, 4, 5):
-            dual = dual - 0.3 * (stood - sample.inputs(round))
+            dual = dual - 0.3 * (in_use - sample.inputs(round))
         dual = dual - 0.3 * (agent.state("run").released - sample.inputs(6))
     else:
         dual = last.dual
-        for round in (4, 5, 6) if missing == "stale" else ():
-            dual = dual - 0.3 * (stood - sample.inputs(round))
+        for round in (4, 5, 6) if stragglers == "reuse" else ():
+            dual = dual - 0.3 * (in_use - sample.inputs(round))
     np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-12, atol=1e-14)
     assert sum(agent.ledger.spent().values()) == 4
     restarted = sample.agent(path, None, sample.Repeatable())
     restarted.join("run", terms)
-    assert restarted.reached("run") == 6
+    assert restarted.rounds_answered("run") == 6
 
 
-def test_terms_that_wait_know_no_answer_that_was_not_counted(sample: ModuleType, path: Path) -> None:
+def test_terms_that_wait_know_no_answer_that_was_not_used(sample: ModuleType, path: Path) -> None:
     terms = sample.agreement()
     agent = sample.agent(path)
     play(sample, agent, terms, range(1, 3))
-    with refused(agent, "cannot be the last that was counted"):
-        agent.answer(sample.request(terms, 3, missed={2: sample.inputs(2)}, counted=1))
+    with refused(agent, "cannot be the last whose release was used"):
+        agent.answer(sample.request(terms, 3, missed_inputs={2: sample.inputs(2)}, last_used=1))
     for odd in (-1, "1", 1.0, True, b"1"):
-        with refused(agent, "must be a number"):
-            agent.answer(sample.request(terms, 3, counted=odd))
+        with refused(agent, "must be the number of a round"):
+            agent.answer(sample.request(terms, 3, last_used=odd))
 
 
 # -- local updates, the server first -----------------------------------------------------------------------------------
@@ -614,8 +614,8 @@ def test_every_local_update_has_noise_of_its_own_on_a_lattice(
 def test_missed_rounds_move_a_server_first_dual_by_the_last_release(
     sample: ModuleType, path: Path, algorithm: str
 ) -> None:
-    """By hand: y <- y + rho^k (z^k - x), with the release that stood for the round, and the penalty of that round."""
-    terms = sample.agreement(algorithm, missing="stale", **several(algorithm))
+    """By hand: y <- y + rho^k (z^k - x), with the release that in_use for the round, and the penalty of that round."""
+    terms = sample.agreement(algorithm, stragglers="reuse", **several(algorithm))
     plan = terms.plan()
     rho = {round: plan.rho(round) for round in range(1, 7)}
     assert rho[1] < rho[2] < rho[4] < rho[6]
@@ -624,7 +624,7 @@ def test_missed_rounds_move_a_server_first_dual_by_the_last_release(
     dual = rho[1] * (sample.inputs(1) - first)
     np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-14)
     missed = {2: sample.inputs(2), 3: sample.inputs(3)}
-    value = agent.answer(sample.request(terms, 4, missed=missed)).value
+    value = agent.answer(sample.request(terms, 4, missed_inputs=missed)).value
     for round, release in ((2, first), (3, first), (4, value)):
         dual = dual + rho[round] * (sample.inputs(round) - release)
     np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-13)
@@ -638,12 +638,12 @@ def test_missed_rounds_move_a_server_first_dual_by_the_last_release(
 
 
 def test_an_owner_that_missed_the_first_rounds_stands_by_where_it_began(sample: ModuleType, path: Path) -> None:
-    terms = sample.agreement("obj-g", missing="stale", set="simplex:0.6", **several("obj-g"))
+    terms = sample.agreement("obj-g", stragglers="reuse", set="simplex:0.6", **several("obj-g"))
     plan, first = terms.plan(), np.full((1, 3), 0.2)
     agent = sample.agent(path)
     agent.join("run", terms)
     missed = {1: np.ones((1, 3)), 2: sample.inputs(2)}
-    value = agent.answer(sample.request(terms, 3, missed=missed)).value
+    value = agent.answer(sample.request(terms, 3, missed_inputs=missed)).value
     dual = (
         plan.rho(1) * (missed[1] - first) + plan.rho(2) * (missed[2] - first) + plan.rho(3) * (sample.inputs(3) - value)
     )
@@ -654,7 +654,7 @@ def test_a_server_that_reuses_stale_releases_keeps_the_duals_of_owners_that_miss
     sample: ModuleType, path: Path
 ) -> None:
     """Two owners, one of which is away for two rounds: the mean of their duals is the server's all the while."""
-    terms = sample.agreement("obj-g", missing="stale", counts=(60, 60), **several("obj-g"))
+    terms = sample.agreement("obj-g", stragglers="reuse", counts=(60, 60), **several("obj-g"))
     plan = terms.plan()
     owners = [
         Agent(
@@ -960,9 +960,9 @@ def test_a_rehearsal_has_seeded_noise_a_policy_and_a_ledger_of_its_own(
 ) -> None:
     """What it computes is what a simulation with its seed does, off the lattice and by its place among the agents."""
     registry, terms = LedgerRegistry(tmp_path / "shelf"), sample.agreement("pvp", counts=(50, 60))
-    agent = Agent.open(sample.shards(), sample.policy(), path, member=1, registry=registry, rehearsal=5)
+    agent = Agent.open(sample.shards(), sample.policy(), path, member=1, registry=registry, dry_run=5)
     assert agent.randomness == SeededRandomness(5)
-    assert agent.ledger.dataset == "rehearsal of patients"
+    assert agent.ledger.dataset == "dry run of patients"
     found = play(sample, agent, terms, range(1, 5))
     assert sum(agent.ledger.spent().values()) == 4
     with refused(agent, "would come to"):
@@ -973,9 +973,9 @@ def test_a_rehearsal_has_seeded_noise_a_policy_and_a_ledger_of_its_own(
     for round, value in enumerate(found, start=1):
         expected = twin.answer(Request("run", "run", round, sample.inputs(round))).value
         assert value.tobytes() == expected.tobytes()
-    again = Agent.open(sample.shards(), sample.policy(), path, member=1, registry=registry, rehearsal=5)
+    again = Agent.open(sample.shards(), sample.policy(), path, member=1, registry=registry, dry_run=5)
     again.join("run", terms)
-    assert again.reached("run") == 4
+    assert again.rounds_answered("run") == 4
     assert again.repeat("run", 2).value.tobytes() == found[1].tobytes()
     for round in (0, 5, 7, "2", True, None):
         with refused(again, "no such release"):
@@ -983,7 +983,7 @@ def test_a_rehearsal_has_seeded_noise_a_policy_and_a_ledger_of_its_own(
     with refused(again, "no such release"):
         again.repeat("another", 1)
     with refused(again, "was not joined"):
-        again.reached("another")
+        again.rounds_answered("another")
 
 
 def test_a_ledger_is_for_rehearsals_or_for_releases_and_never_for_both(
@@ -991,14 +991,14 @@ def test_a_ledger_is_for_rehearsals_or_for_releases_and_never_for_both(
 ) -> None:
     registry, rehearsed = LedgerRegistry(tmp_path / "shelf"), path.with_name("rehearsed")
     Agent.open(sample.shards(), sample.policy(), path, registry=registry)
-    Agent.open(sample.shards(), sample.policy(), rehearsed, registry=registry, rehearsal=0)
-    with pytest.raises(InputError, match="is for data set 'patients', not 'rehearsal of patients'"):
-        Agent.open(sample.shards(), sample.policy(), path, registry=registry, rehearsal=0)
-    with pytest.raises(InputError, match="is for data set 'rehearsal of patients', not 'patients'"):
+    Agent.open(sample.shards(), sample.policy(), rehearsed, registry=registry, dry_run=0)
+    with pytest.raises(InputError, match="is for data set 'patients', not 'dry run of patients'"):
+        Agent.open(sample.shards(), sample.policy(), path, registry=registry, dry_run=0)
+    with pytest.raises(InputError, match="is for data set 'dry run of patients', not 'patients'"):
         Agent.open(sample.shards(), sample.policy(), rehearsed, registry=registry)
     # Not even under a name that is made to fit.
     with pytest.raises(InputError, match=r"is for records \(by digest\)"):
-        Agent.open(sample.shards(), sample.policy(dataset="rehearsal of patients"), rehearsed, registry=registry)
+        Agent.open(sample.shards(), sample.policy(dataset="dry run of patients"), rehearsed, registry=registry)
     assert not Agent.open(sample.shards(), sample.policy(), path, registry=registry).randomness.simulated
 
 
@@ -1076,7 +1076,7 @@ def test_an_evaluation_is_a_release_like_any_other(sample: ModuleType, path: Pat
         with refused(again, "answered for other inputs"):
             again.answer(replace(asked, inputs=model + 1.0))
         with refused(again, "missed rounds"):
-            again.answer(replace(asked, missed={1: model}))
+            again.answer(replace(asked, missed_inputs={1: model}))
     assert agent.ledger.spent() == spent
     assert restarted.answer(sample.request(terms, 2)).value.tobytes() == values[1].tobytes()
     restarted.answer(sample.request(terms, 3))

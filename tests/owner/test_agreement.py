@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from dpadmm.errors import InputError
 from dpadmm.owner.agreement import Agreement
-from dpadmm.spec.declare import MISSING, FederationSpec
+from dpadmm.spec.declare import STRAGGLERS, FederationSpec
 
 RECIPES: list[dict[str, Any]] = [
     {},
@@ -23,8 +23,8 @@ RECIPES: list[dict[str, Any]] = [
     {"algorithm": "ps-admm", "relation": "zero-out", "batch": 0.5},
     {"algorithm": "private-r-admm", "topology": "ring:3", "rho": 0.1},
     {"epsilon": None, "epsilons": [1.0, 2.0, 3.0]},
-    {"missing": "stale", "records_per_person": 3},
-    {"missing": "drop", "norm_bound": 0.1, "delta": 1.25e-7},
+    {"stragglers": "reuse", "records_per_person": 3},
+    {"stragglers": "skip", "norm_bound": 0.1, "delta": 1.25e-7},
 ]
 
 
@@ -64,7 +64,7 @@ def test_every_field_of_the_terms_is_in_their_digest(drafts: Callable[..., Agree
         replace(agreement, counts=(45, 60, 80)),
         replace(agreement, width=5),
         replace(agreement, classes=3),
-        replace(agreement, missing="stale"),
+        replace(agreement, stragglers="reuse"),
         replace(agreement, records_per_person=2),
         replace(agreement, owners=("birke", "ahorn", "eiche")),
         replace(agreement, schema=replace(agreement.schema, target="sick")),
@@ -133,9 +133,9 @@ WRONG: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (terms_with(owners=["ahorn", "ahorn", "eiche"]), "each of them once"),
     (terms_with(owners=["ahorn", "birke", 3]), "owners must be names"),
     (terms_with(owners=[["ahorn"], "birke", "eiche"]), "owners must be names"),
-    (terms_with(missing="go on"), "missing must be one of"),
-    (terms_with(missing=None), "missing must be one of"),
-    (terms_with(missing=["wait"]), "missing must be one of"),
+    (terms_with(stragglers="go on"), "stragglers must be one of"),
+    (terms_with(stragglers=None), "stragglers must be one of"),
+    (terms_with(stragglers=["wait"]), "stragglers must be one of"),
     (terms_with(width=5), "not those of the columns"),
     (terms_with(classes=3), "not those of the columns"),
     (run_with(intercept=True), "not those of the columns"),
@@ -204,50 +204,50 @@ def test_whatever_stands_in_a_field_is_understood_or_refused(drafts: Callable[..
 # -- what becomes of a round without an owner --------------------------------------------------------------------------
 
 FORBIDDEN = [
-    ("drop", {"algorithm": "obj-g"}, "its server counts on the duals of all agents"),
-    ("drop", {"algorithm": "out-l"}, "its server counts on the duals of all agents"),
-    ("drop", {"algorithm": "ps-admm", "relation": "zero-out", "rounds": 2}, "its server counts on the duals"),
-    ("drop", {"algorithm": "private-r-admm", "topology": "ring:3"}, "on a graph no round can be missed"),
-    ("stale", {"algorithm": "private-r-admm", "topology": "ring:3"}, "on a graph no round can be missed"),
+    ("skip", {"algorithm": "obj-g"}, "its server counts on the duals of all agents"),
+    ("skip", {"algorithm": "out-l"}, "its server counts on the duals of all agents"),
+    ("skip", {"algorithm": "ps-admm", "relation": "zero-out", "rounds": 2}, "its server counts on the duals"),
+    ("skip", {"algorithm": "private-r-admm", "topology": "ring:3"}, "on a graph no round can be missed"),
+    ("reuse", {"algorithm": "private-r-admm", "topology": "ring:3"}, "on a graph no round can be missed"),
 ]
 
 
-@pytest.mark.parametrize(("missing", "changes", "said"), FORBIDDEN)
+@pytest.mark.parametrize(("stragglers", "changes", "said"), FORBIDDEN)
 def test_rounds_that_cannot_be_missed_are_not_agreed_on(
-    drafts: Callable[..., Agreement], missing: str, changes: dict[str, Any], said: str
+    drafts: Callable[..., Agreement], stragglers: str, changes: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        drafts(missing=missing, **changes).plan()
+        drafts(stragglers=stragglers, **changes).plan()
     assert drafts(**changes).plan().setting.agents == 3
 
 
-@pytest.mark.parametrize("missing", MISSING)
+@pytest.mark.parametrize("stragglers", STRAGGLERS)
 @pytest.mark.parametrize("algorithm", ["dp-admm", "pvp", "dp-accelerated", "dpsgd"])
 def test_a_mean_of_some_may_stand_for_that_of_all_where_the_server_keeps_no_duals(
-    drafts: Callable[..., Agreement], missing: str, algorithm: str
+    drafts: Callable[..., Agreement], stragglers: str, algorithm: str
 ) -> None:
-    plan = drafts(missing=missing, algorithm=algorithm).plan()
+    plan = drafts(stragglers=stragglers, algorithm=algorithm).plan()
     assert plan.tallies() == drafts(algorithm=algorithm).plan().tallies()
 
 
 def test_stale_releases_suit_every_recipe_with_a_server(drafts: Callable[..., Agreement]) -> None:
     for changes in ({"algorithm": "obj-g"}, {"algorithm": "ps-admm", "relation": "zero-out"}, {"algorithm": "dvp"}):
-        assert drafts(missing="stale", **changes).plan().setting.rounds == 6
+        assert drafts(stragglers="reuse", **changes).plan().setting.rounds == 6
 
 
 def test_a_federation_is_described_within_reason() -> None:
     for wrong, said in (
-        ({"missing": "go on"}, "missing"),
-        ({"patience": 0.0}, "patience"),
-        ({"patience": float("inf")}, "patience"),
-        ({"patience": float("nan")}, "patience"),
-        ({"least": 0}, "least"),
+        ({"stragglers": "go on"}, "straggler policy"),
+        ({"timeout": 0.0}, "timeout"),
+        ({"timeout": float("inf")}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"min_owners": 0}, "min_owners"),
         ({"records_per_person": 0}, "records_per_person"),
         ({"owners": ("a", "b", "a")}, "once"),
     ):
         with pytest.raises(InputError, match=said):
             FederationSpec(**wrong)
-    assert FederationSpec().missing == "wait"
+    assert FederationSpec().stragglers == "wait"
 
 
 def test_terms_and_columns_are_written_down_word_for_word(small_federation: ModuleType, tmp_path: Path) -> None:

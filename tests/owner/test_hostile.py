@@ -106,7 +106,7 @@ def requests(digests: dict[str, str], seals: list[Any]) -> st.SearchStrategy[Any
         digest=st.one_of(st.sampled_from([*digests.values()]), ODD),
         step=st.one_of(rounds, rounds, st.just("evaluation"), ODD),
         inputs=ARRAYS,
-        missed=missed,
+        missed_inputs=missed,
         seen=st.one_of(st.none(), own, forged, ODD),
     )
     nearly = st.builds(
@@ -119,7 +119,8 @@ def requests(digests: dict[str, str], seals: list[Any]) -> st.SearchStrategy[Any
     )
     # One field wrong is what gets farthest.
     spoils = [
-        ("run", ODD), ("digest", ODD), ("digest", WILD_ARRAYS), ("step", ODD), ("inputs", ARRAYS), ("missed", missed),
+        ("run", ODD), ("digest", ODD), ("digest", WILD_ARRAYS), ("step", ODD), ("inputs", ARRAYS),
+        ("missed_inputs", missed),
         ("seen", forged), ("seen", ODD)
     ]  # fmt: skip
     spoiled = st.one_of(
@@ -175,7 +176,7 @@ def watched(sample: ModuleType, tmp_path: Path) -> Watched:
 def test_malformed_requests(sample: ModuleType, watched: Watched) -> None:
     terms = {
         "run": sample.agreement(evaluation_epsilon=0.2, rounds=8),
-        "late": sample.agreement("pvp", missing="stale", rounds=8),
+        "late": sample.agreement("pvp", stragglers="reuse", rounds=8),
         "tilted": sample.agreement("dvp", rounds=8),
     }
     for name, agreed in terms.items():
@@ -200,10 +201,10 @@ def test_malformed_requests_for_local_updates(sample: ModuleType, tmp_path: Path
     records = sample.shards(precision=precision)
     watched = Watched(sample.agent(tmp_path / "patients.ledger", sample.policy(epsilon=100.0), records=records))
     terms = {
-        "local": sample.agreement("obj-g", missing="stale", rounds=8, updates=2, set="ball:2", precision=precision),
-        "free": sample.agreement("obj-l", missing="stale", rounds=8, updates=2, precision=precision),
+        "local": sample.agreement("obj-g", stragglers="reuse", rounds=8, updates=2, set="ball:2", precision=precision),
+        "free": sample.agreement("obj-l", stragglers="reuse", rounds=8, updates=2, precision=precision),
         "leaving": sample.agreement("out-l", rounds=8, rho_schedule="growing:0.3:0.1:2", precision=precision),
-        "descent": sample.agreement("dpsgd", missing="stale", rounds=8, precision=precision),
+        "descent": sample.agreement("dpsgd", stragglers="reuse", rounds=8, precision=precision),
     }
     for name, agreed in terms.items():
         watched.agent.join(name, agreed)
@@ -246,7 +247,10 @@ def test_malformed_requests_on_a_graph(sample: ModuleType, watched: Watched) -> 
     @settings(many, max_examples=many.max_examples // 2)
     @given(st.one_of(st.sampled_from([*terms]), ODD), st.one_of(st.integers(-1, 9), ODD))
     def ask_again(run: Any, round: Any) -> None:
-        for method in (lambda: watched.agent.repeat(run, round).value.tobytes(), lambda: watched.agent.reached(run)):
+        for method in (
+            lambda: watched.agent.repeat(run, round).value.tobytes(),
+            lambda: watched.agent.rounds_answered(run),
+        ):
             try:
                 found = method()
             except Refused:
@@ -317,7 +321,7 @@ def odd_terms(good: Agreement) -> st.SearchStrategy[Any]:
             "counts": st.one_of(st.sampled_from([(), (60,), (60, 0), (60, -5), (60, 10**12), [60, 50]]), ODD),
             "width": st.one_of(st.sampled_from([0, 3, 10**9]), ODD),
             "classes": st.one_of(st.sampled_from([0, 2, 10**9]), ODD),
-            "missing": st.one_of(st.sampled_from(["wait", "stale", "drop", "no", True]), ODD),
+            "stragglers": st.one_of(st.sampled_from(["wait", "reuse", "skip", "no", True]), ODD),
             "owners": st.one_of(st.sampled_from([(), ("a", "b"), ("a",), ("a", "a"), ["a", "b"], (1, 2)]), ODD),
             "schema": ODD,
             "records_per_person": st.one_of(st.sampled_from([0, 1, 2, 10**9]), ODD),

@@ -125,9 +125,9 @@ class Watched:
         self.others.append(("join", run, agreement))
         self.agent.join(run, agreement)
 
-    def reached(self, run: str) -> int:
-        self.others.append(("reached", run))
-        return self.agent.reached(run)
+    def rounds_answered(self, run: str) -> int:
+        self.others.append(("rounds_answered", run))
+        return self.agent.rounds_answered(run)
 
     def repeat(self, run: str, round: int) -> Any:
         self.others.append(("repeat", run, round))
@@ -225,7 +225,7 @@ def test_a_node_hears_the_mean_of_its_neighbours_last_releases_and_nothing_else(
         near = [j for j in range(graph.nodes) if [min(i, j), max(i, j)] in graph.edges.tolist()]
         assert near == graph.neighbours(i).tolist()
         assert len(node.asked) == len(node.gave) == ROUNDS
-        assert node.others == [("join", "run", terms), ("reached", "run")]
+        assert node.others == [("join", "run", terms), ("rounds_answered", "run")]
         for round, request in enumerate(node.asked, start=1):
             before = [nodes[j].gave[round - 2] for j in near] if round > 1 else [np.zeros((1, WIDTH))] * len(near)
             np.testing.assert_array_equal(request.inputs, sum(before) / len(near))
@@ -234,9 +234,9 @@ def test_a_node_hears_the_mean_of_its_neighbours_last_releases_and_nothing_else(
                 "digest": terms.digest,
                 "step": round,
                 "inputs": request.inputs,
-                "missed": {},
+                "missed_inputs": {},
                 "seen": None,
-                "counted": None,
+                "last_used": None,
             }
 
 
@@ -317,7 +317,7 @@ def test_a_node_of_another_budget_takes_part_where_its_own_suffices(party: Any) 
 def test_on_a_graph_no_round_may_be_missed(party: Any) -> None:
     owners = party()
     agent = owners.agent(0)
-    terms = Agreement(owners.terms.run, owners.terms.counts, WIDTH, 2, missing="stale")
+    terms = Agreement(owners.terms.run, owners.terms.counts, WIDTH, 2, stragglers="reuse")
     with refused(agent, "the terms cannot be met: on a graph no round can be missed"):
         agent.join("run", terms)
     with pytest.raises(InputError, match="on a graph no round can be missed"):
@@ -471,7 +471,7 @@ def three_rounds_in(party: Any) -> tuple[Party, list[Agent], list[np.ndarray]]:
 def test_odd_names_of_runs_are_refused(three_rounds_in: Any, run: Any) -> None:
     _, agents, _ = three_rounds_in
     with refused(agents[0], "that run was not joined"):
-        agents[0].reached(run)
+        agents[0].rounds_answered(run)
     with refused(agents[0], "there is no such release"):
         agents[0].repeat(run, 1)
 
@@ -491,18 +491,18 @@ def test_repeating_gives_the_same_bits_and_costs_nothing(three_rounds_in: Any) -
             with refused(agent, "there is no such release"):  # of a run that it has not joined
                 agent.repeat("run", 1)
             with refused(agent, "that run was not joined"):
-                agent.reached("run")
+                agent.rounds_answered("run")
             agent.join("run", owners.terms)
         for round in (3, 1, 2, 2):
             again = agent.repeat("run", round)
             assert again.value.tobytes() == released[round - 1][node % 4].tobytes()
             assert again.seal == agent.ledger.find("run", str(round)).seal
             assert (again.events == (NoOpDpEvent(),)) == (round == 2)
-        assert agent.reached("run") == 3
+        assert agent.rounds_answered("run") == 3
     assert [agent.ledger.spent() for agent in agents] == spent
     agents[0].finish("run")
     with refused(agents[0], "that run was not joined"):
-        agents[0].reached("run")
+        agents[0].rounds_answered("run")
     with refused(agents[0], "there is no such release"):
         agents[0].repeat("run", 1)
 
@@ -510,7 +510,7 @@ def test_repeating_gives_the_same_bits_and_costs_nothing(three_rounds_in: Any) -
 def test_a_node_knows_how_far_another_process_has_gone_on_with_its_run(three_rounds_in: Any) -> None:
     owners, agents, _ = three_rounds_in
     assert len(list(owners.peers(owners.agents()).rounds())) == ROUNDS - 3
-    assert [agent.reached("run") for agent in agents] == [ROUNDS] * 4
+    assert [agent.rounds_answered("run") for agent in agents] == [ROUNDS] * 4
     assert owners.peers(agents).join() == ROUNDS
 
 

@@ -865,7 +865,7 @@ def test_on_a_graph_no_round_can_be_missed(name):
     spec = RunSpec(name, topology="ring:3", epsilon=1.0 if ON_GRAPHS[name].private else None, delta=1e-5, strength=0.1)
     assert Agreement(spec, (5, 6, 7), 3, 2).plan().setting.graph.nodes == 3
     with pytest.raises(InputError, match="on a graph no round can be missed"):
-        Agreement(spec, (5, 6, 7), 3, 2, missing="stale").plan()
+        Agreement(spec, (5, 6, 7), 3, 2, stragglers="reuse").plan()
 
 
 def test_a_recycled_phase_must_follow_an_exact_one(simulated, terms):

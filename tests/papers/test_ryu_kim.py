@@ -156,7 +156,7 @@ def test_a_missed_round_moves_the_dual_by_the_last_release(simulated, terms):
     server = combine(plan, server, release.value[None], 1)
     missed = np.repeat(server.common, 3, axis=0)
     server = combine(plan, server, release.value[None], 2)  # nobody answered round 2
-    state = absorb(plan, state, missed, 1, missed=True)
+    state = absorb(plan, state, missed, 1, absent=True)
     state = absorb(plan, state, np.repeat(server.common, 3, axis=0), 2)
     np.testing.assert_allclose(server.dual[0], state.dual.mean(axis=0), atol=1e-14)
 

@@ -27,7 +27,7 @@ def chart(document: Document, id: str) -> Chart:
 
 
 def test_a_finished_run(small_federation: ModuleType, tmp_path: Path) -> None:
-    lived = small_federation.SmallFederation(tmp_path, rehearsal=None)
+    lived = small_federation.SmallFederation(tmp_path, dry_run=None)
     folder = lived.folder()
     lived.run(folder)
     document = gather([folder.path])
@@ -58,7 +58,7 @@ def test_a_rehearsal_protects_nobody(small_federation: ModuleType, tmp_path: Pat
     lived.run(folder)
     (run,) = gather([folder.path]).runs
     assert run.guarantee.notes[0] == SIMULATED
-    assert "rehearsal" in run.warnings[0]
+    assert "dry_run" in run.warnings[0]
 
 
 def test_persons_with_several_records(small_federation: ModuleType, tmp_path: Path) -> None:
@@ -101,32 +101,32 @@ def test_a_coordinator_that_was_lost(small_federation: ModuleType, tmp_path: Pat
 def test_rounds_are_seen_while_they_go_on(
     small_federation: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpadmm.federation import runs
+    from dpadmm.federation.server import run_folder
 
-    monkeypatch.setattr(runs, "INTERVAL", -1.0)
+    monkeypatch.setattr(run_folder, "INTERVAL", -1.0)
     lived, seen = small_federation.SmallFederation(tmp_path), []
     folder = lived.folder()
-    keep = runs.RunFolder.keep
+    keep = run_folder.RunFolder.keep
 
     def look(self: Any, *arguments: Any, **more: Any) -> None:
         keep(self, *arguments, **more)
         seen.append(len(chart(gather([self.path]), "residual").series[0].y))
 
-    monkeypatch.setattr(runs.RunFolder, "keep", look)
+    monkeypatch.setattr(run_folder.RunFolder, "keep", look)
     lived.run(folder)
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
 def test_the_folder_tells_of_releases_and_counts_only(small_federation: ModuleType, tmp_path: Path) -> None:
     """Whatever is in the coordinator's folder is the same for other records of as many people, but for releases."""
-    lived = small_federation.SmallFederation(tmp_path, rehearsal=None)
+    lived = small_federation.SmallFederation(tmp_path, dry_run=None)
     folder = lived.folder()
     lived.run(folder)
     names = {path.name for path in folder.path.iterdir()}
     known = {"spec.toml", "columns.toml", "terms.json", "status.json", "history.csv", "model.json", "result.json"}
     assert names <= known | {"checkpoint.bin", "events.txt"}
     head = (folder.path / "history.csv").read_text().splitlines()[0]
-    assert head == "run,round,residual,epsilon,missing"
+    assert head == "run,round,residual,epsilon,absent"
     result = json.loads((folder.path / "result.json").read_text())
     measured = ("train_loss", "train_loss_local", "objective", "augmented_objective", "test_error", "clipped_rows")
     assert {result[name] for name in measured} == {None}

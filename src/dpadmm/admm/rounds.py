@@ -58,20 +58,20 @@ def opening(plan: Plan, runs: int) -> Server:
     return plan.algorithm.consensus.opening(plan.setting, begin(plan).released, runs)
 
 
-def absorb(plan: Plan, state: AgentState, common: FloatArray, round: int, missed: bool = False) -> AgentState:
+def absorb(plan: Plan, state: AgentState, common: FloatArray, round: int, absent: bool = False) -> AgentState:
     """Takes in what the releases of round `round` were combined to; `common` has one row per agent.
 
-    `missed` says that the agent does not answer that broadcast, so that its last release stands for it.
+    `absent` says that the agent does not answer that broadcast, and its last release is used in its place.
     """
     consensus, moving = plan.algorithm.consensus, round + 1 if plan.algorithm.consensus.server_first else round
-    skips = not missed if consensus.server_first else round == 0
+    skips = not absent if consensus.server_first else round == 0
     if skips or not plan.algorithm.phases[plan.algorithm.phase(moving)].moves_dual:
         return state
     return replace(state, dual=consensus.dual(plan.setting, plan.dual_rho(moving), state.dual, state.released, common))
 
 
-def unmoved(plan: Plan, state: AgentState, common: FloatArray, round: int) -> AgentState:
-    """The state without what its answer of round `round` to `common` did to its dual: others did not count it."""
+def undo_dual_step(plan: Plan, state: AgentState, common: FloatArray, round: int) -> AgentState:
+    """The state before the dual step that came with its answer to `common` in round `round`, which was never used."""
     consensus = plan.algorithm.consensus
     if not consensus.server_first or not plan.algorithm.phases[plan.algorithm.phase(round)].moves_dual:
         return state

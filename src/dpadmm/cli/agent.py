@@ -34,7 +34,7 @@ Person = Annotated[
 Rehearsal = Annotated[
     int | None,
     typer.Option(
-        "--rehearsal",
+        "--dry_run",
         metavar="SEED",
         help="Made-up records and seeded noise, which protects nobody.",
         show_default=False,
@@ -74,7 +74,7 @@ def start(
     columns: Columns = None,
     ledger: LedgerFile = None,
     person: Person = None,
-    rehearsal: Rehearsal = None,
+    dry_run: Rehearsal = None,
     as_json: AsJson = False,
 ) -> None:
     """Take part in a federation, until you press Ctrl-C.
@@ -83,22 +83,22 @@ def start(
     before they go together. What is asked of you, and what your agent says,
     appears here and in the kit's agent/events.jsonl.
     """
-    from dpadmm.federation.household import Household, words
+    from dpadmm.federation.flare.service import OwnerService, words
 
-    household = Household.of(
-        kit, policy, data, query=query, columns=columns, ledger=ledger, person=person, rehearsal=rehearsal
+    service = OwnerService.of(
+        kit, policy, data, query=query, columns=columns, ledger=ledger, person=person, dry_run=dry_run
     )
-    found = household.check()
+    found = service.check()
     _show(found, as_json)
-    if rehearsal is not None:
-        print_warning("a rehearsal: the noise is seeded and protects nobody. The records must be made up.")
-    seen = len(household.site.events(10**9))
-    with household.running(print_warning) as look:
+    if dry_run is not None:
+        print_warning("a dry_run: the noise is seeded and protects nobody. The records must be made up.")
+    seen = len(service.site.events(10**9))
+    with service.running(print_warning) as look:
         err().print("Connected as soon as the coordinator's server answers. Ctrl-C ends it.", style="dim")
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 look()
-                events = household.site.events(10**9)
+                events = service.site.events(10**9)
                 for event in events[seen:] if len(events) >= seen else events:
                     err().print(Text(f"{event['time'][11:19]} {words(event)}"), soft_wrap=True)
                 seen = len(events)
@@ -115,35 +115,35 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Whether kit, policy, columns and records go together; nobody is connected."""
-    from dpadmm.federation.household import Household
+    from dpadmm.federation.flare.service import OwnerService
 
-    household = Household.of(kit, policy, data, query=query, columns=columns, ledger=ledger, person=person)
-    _show(household.check(), as_json)
+    service = OwnerService.of(kit, policy, data, query=query, columns=columns, ledger=ledger, person=person)
+    _show(service.check(), as_json)
 
 
 def status(kit: KitFolder, as_json: AsJson = False) -> None:
     """Whether your agent runs, what it has spent, and what waits for your word."""
     from dpadmm.cli.ledger import opened
-    from dpadmm.federation.household import alive
-    from dpadmm.federation.kits import Kit
-    from dpadmm.federation.site import Site
+    from dpadmm.federation.client.files import OwnerFiles
+    from dpadmm.federation.flare.provisioning import Kit
+    from dpadmm.federation.flare.service import alive
     from dpadmm.owner.policy import Policy
     from dpadmm.owner.spending import ledger_summary
 
-    site, card = Site(kit), Kit(kit)
+    site, card = OwnerFiles(kit), Kit(kit)
     settings = site.settings()
     rules, path = Policy.read(Path(settings.policy)), Path(settings.ledger)
     spending: dict[str, Any] | None = None
     if path.exists():
         with opened(path) as store:
-            held_to = None if settings.rehearsal is not None else rules
+            held_to = None if settings.dry_run is not None else rules
             spending = ledger_summary(store, rules.delta, held_to)
     found = {
         "agent": card.name,
         "server": card.address,
         "kit_expires": card.expires.date().isoformat(),
         "running": alive(site.folder) is not None,
-        "rehearsal": settings.rehearsal is not None,
+        "dry_run": settings.dry_run is not None,
         "waiting": site.waiting(),
         "spending": spending,
         "events": site.events(10),
@@ -161,9 +161,9 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Give your word on a run that waits for it: on these terms, and on no others."""
-    from dpadmm.federation.site import Site
+    from dpadmm.federation.client.files import OwnerFiles
 
-    decided = Site(kit).decide(digest, yes=not decline)
+    decided = OwnerFiles(kit).decide(digest, yes=not decline)
     if as_json:
         print_json({"digest": decided, "approved": not decline})
     else:
@@ -187,7 +187,7 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
 
 
 def _print_status(found: dict[str, Any]) -> None:
-    from dpadmm.federation.household import words
+    from dpadmm.federation.flare.service import words
 
     console = out()
     running = ("running", "bold green") if found["running"] else ("not running", "bold red")

@@ -59,7 +59,7 @@ def init(
     Each owner gets its own folder below owners/, over a channel you trust.
     The folder authority/ signs certificates: keep it secret.
     """
-    from dpadmm.federation.kits import create
+    from dpadmm.federation.flare.provisioning import create
     from dpadmm.spec.columns import Schema
 
     schema = Schema.read(columns)
@@ -82,7 +82,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """A kit for one more owner."""
-    from dpadmm.federation.kits import add as make
+    from dpadmm.federation.flare.provisioning import add as make
 
     path = make(folder, owner)
     if as_json:
@@ -102,7 +102,7 @@ def renew(
 
     The rest of a kit stays as it is; owners get their new startup/ folders.
     """
-    from dpadmm.federation.kits import renew as make
+    from dpadmm.federation.flare.provisioning import renew as make
 
     paths = [str(path) for path in make(folder, owner or ())]
     if as_json:
@@ -114,10 +114,10 @@ def renew(
 
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Who is connected, how long kits are valid, and what runs are doing."""
-    from dpadmm.federation.household import alive
-    from dpadmm.federation.kits import Federation
-    from dpadmm.federation.runs import runs_in
-    from dpadmm.federation.submission import connected
+    from dpadmm.federation.flare.provisioning import Federation
+    from dpadmm.federation.flare.service import alive
+    from dpadmm.federation.flare.submit import connected
+    from dpadmm.federation.server.run_folder import runs_in
 
     federation = Federation.open(folder)
     running = alive(federation.server / "running") is not None
@@ -147,8 +147,8 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 
 def start(folder: Folder, as_json: AsJson = False) -> None:
     """Run the coordinator's server, until you press Ctrl-C. It holds no records."""
-    from dpadmm.federation.household import serve
-    from dpadmm.federation.kits import Federation, Kit
+    from dpadmm.federation.flare.provisioning import Federation, Kit
+    from dpadmm.federation.flare.service import serve
 
     federation = Federation.open(folder)
     card = Kit(federation.server)
@@ -169,7 +169,7 @@ def start(folder: Folder, as_json: AsJson = False) -> None:
 
 def _expiry(kit: Path) -> str | None:
     """None where the kit is not here any more."""
-    from dpadmm.federation.kits import Kit
+    from dpadmm.federation.flare.provisioning import Kit
 
     try:
         return Kit(kit).expires.date().isoformat()

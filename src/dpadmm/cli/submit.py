@@ -42,9 +42,9 @@ def submit(
     Model and result are in the federation's coordinator/runs/NAME.
     """
     from dpadmm.errors import InputError
-    from dpadmm.federation.kits import Federation
-    from dpadmm.federation.submission import prepare
-    from dpadmm.federation.submission import submit as run
+    from dpadmm.federation.flare.provisioning import Federation
+    from dpadmm.federation.flare.submit import prepare
+    from dpadmm.federation.flare.submit import submit as run
     from dpadmm.spec.toml import read
 
     folder = prepare(Federation.open(federation), read(spec), name or spec.stem)
@@ -113,7 +113,7 @@ def _bar(shown: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
         bar = progress.add_task("submitted", total=None, note="")
 
         def move(status: dict[str, Any]) -> None:
-            note = status.get("message") or ", ".join(f"without {name}" for name in status.get("missing", ()))
+            note = status.get("message") or ", ".join(f"without {name}" for name in status.get("absent", ()))
             progress.update(
                 bar,
                 description=status["state"],

@@ -1,6 +1,6 @@
 """Recipes side by side: the test error of each at the same total budgets, over the same records of the same owners.
 
-    from dpadmm.engine.comparing import compare
+    from dpadmm.engine.compare import compare
     found = compare(source="adult", agents=(5, 100), epsilons=(0.5, 1.0), delta=1e-5, algorithms="all", repeats=10)
 
 Every recipe runs with its own defaults; one that cannot, or would cost more than its budget, is left out, and why.

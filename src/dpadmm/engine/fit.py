@@ -17,7 +17,7 @@ from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.engine.executors.base import Executor
 from dpadmm.engine.executors.in_process import InProcessExecutor
-from dpadmm.engine.executors.owners import Owners
+from dpadmm.engine.executors.owners import OwnerExecutor
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.metrics import consensus_residual
 from dpadmm.engine.prepare import Prepared
@@ -55,7 +55,7 @@ def fit(prepared: Prepared, secure: bool) -> Fitted:
     executor: Executor = InProcessExecutor(cohort, state)
     if secure:
         run = part.experiment.run if part.stage is None else part.stage.rest
-        executor = Owners(run, part.shards, classes)
+        executor = OwnerExecutor(run, part.shards, classes)
     models, apart = [state.common], []
     with closing(executor):
         for reached in rounds(cohort, state, executor):
@@ -75,7 +75,7 @@ def _turned(prepared: Prepared, secure: bool, classes: int) -> Prepared:
     stage = prepared.stage
     if stage is None or not secure:
         return prepared.turned(0)
-    with closing(Owners(stage.first, stage.records(prepared.shards), classes)) as owners:
+    with closing(OwnerExecutor(stage.first, stage.records(prepared.shards), classes)) as owners:
         return prepared.turned(0, owners)
 
 

@@ -27,7 +27,7 @@ class Node(Protocol):
 
     def join(self, run: str, agreement: Agreement) -> None: ...
 
-    def reached(self, run: str) -> int: ...
+    def rounds_answered(self, run: str) -> int: ...
 
     def repeat(self, run: str, round: int) -> Release: ...
 
@@ -56,7 +56,7 @@ class Peers:
                 raise Refused(f"{self.names[i]} does not take part: {refused}") from None
             except OSError as error:
                 raise ClusterError(f"{self.names[i]} cannot be reached ({error}); the run waits for it.") from error
-        return min(node.reached(self._run) for node in self._nodes)
+        return min(node.rounds_answered(self._run) for node in self._nodes)
 
     def rounds(self) -> Iterator[FloatArray]:
         """What all nodes have released, (n, D), after each round that was left to do."""

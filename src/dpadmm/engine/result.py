@@ -18,7 +18,6 @@ from dpadmm.datasets import Described
 from dpadmm.engine.output.history import History
 from dpadmm.engine.prepare import Prepared
 from dpadmm.engine.preprocessing.components import Components
-from dpadmm.engine.run import LARGEST_GRAPH
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.mechanisms import Gaussian
@@ -26,6 +25,8 @@ from dpadmm.spec import resolve
 from dpadmm.spec.declare import Experiment
 from dpadmm.spec.projected_cost import versions
 from dpadmm.spec.tuning import Choice
+
+LARGEST_GRAPH = 100  # nodes up to which the convergence of recycled rounds is looked into without being asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class Result:
     components: Components | None = None  # of the last run, where rows were turned onto some
     coverage: tuple[float, ...] = ()  # share of held-out records below each quantile that was predicted
     simulated: bool = True  # False where the noise protects
-    missed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # rounds, by owner who was away
+    missed_rounds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by owner
     convergence: Condition | None = None  # what theorem IV.1 says of recycled rounds, on graphs that are not too large
 
     @property
@@ -119,7 +120,7 @@ class Result:
             "repeats": self.experiment.simulation.repeats,
             "seed": self.experiment.simulation.seed,
             "simulated": self.simulated,
-            "missed_rounds": {name: list(rounds) for name, rounds in self.missed.items()},
+            "missed_rounds": {name: list(rounds) for name, rounds in self.missed_rounds.items()},
             "clipped_rows": self.clipped,
             "versions": versions(),
             "seconds": round(self.seconds, 3),

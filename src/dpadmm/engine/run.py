@@ -34,7 +34,6 @@ from dpadmm.spec import toml
 from dpadmm.spec.declare import Experiment
 from dpadmm.spec.projected_cost import described
 
-LARGEST_GRAPH = 100  # nodes up to which the convergence of recycled rounds is looked into without being asked
 NUMBERS_AT_ONCE = 50_000_000  # how large the batch of runs that go side by side may grow
 Progress = Callable[[int, int, History], None]
 """Told the run group's first run, the round just measured, and the history so far."""

@@ -1,1 +1,1 @@
-"""The same agents as separate parties over a real network."""
+"""The same agents as separate processes over a real network."""

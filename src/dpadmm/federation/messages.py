@@ -1,4 +1,4 @@
-"""What travels between parties: plain values, and arrays as bytes. Nothing that arrives is trusted.
+"""What travels between owners and coordinator: plain values, and arrays as bytes. Nothing that arrives is trusted.
 
 A reply is {"refused": reason}, or what was asked for. A release that cannot be one is told from one that can: by its
 size, by numbers that are not finite, and by a norm that no honest agent of the run would come near.
@@ -22,8 +22,8 @@ IMPLAUSIBLE = 1e4  # times the longest release that public numbers lead to expec
 LARGEST_TEXT = 1_000_000
 
 
-class Nonsense(Exception):
-    """What a party sent cannot be a release of this run."""
+class InvalidRelease(Exception):
+    """What an owner sent cannot be a release of this run."""
 
 
 def to_bytes(values: FloatArray) -> bytes:
@@ -53,21 +53,21 @@ def seal_from_list(entry: Any) -> Seal | None:
 def release_in(reply: Any, dimension: int, longest: float) -> tuple[FloatArray, Seal | None]:
     """The release of a reply that has one."""
     if not isinstance(reply, Mapping) or type(reply.get("value")) is not bytes:
-        raise Nonsense("it sent no release")
+        raise InvalidRelease("it sent no release")
     data = reply["value"]
     if len(data) != 8 * dimension:
-        raise Nonsense(f"its release has {len(data) / 8:g} numbers, not {dimension}")
+        raise InvalidRelease(f"its release has {len(data) / 8:g} numbers, not {dimension}")
     value = to_row(data)
     if not np.isfinite(value).all():
-        raise Nonsense("its release has numbers that are not finite")
+        raise InvalidRelease("its release has numbers that are not finite")
     with np.errstate(over="ignore"):
         norm = float(np.linalg.norm(value))
     if norm > IMPLAUSIBLE * longest:
-        raise Nonsense(f"its release has norm {norm:.3g}, where about {longest:.3g} at most would be expected")
+        raise InvalidRelease(f"its release has norm {norm:.3g}, where about {longest:.3g} at most would be expected")
     try:
         seal = seal_from_list(reply.get("seal"))
     except Refused as refused:
-        raise Nonsense(str(refused)) from None
+        raise InvalidRelease(str(refused)) from None
     return value, seal if seal is None or seal.well_formed else None
 
 

@@ -24,14 +24,14 @@ def check_parts(
     shards: Shards,
     policy: Policy | None,
     simulated: bool,
-    rehearsal: bool,
+    dry_run: bool,
     members: int,
     persons: Sequence[Any] | None,
 ) -> None:
     """Raises an `InputError` where these cannot be one agent: a policy is one real owner's, and seeds are not."""
     if policy is None and not simulated:
         raise InputError("an agent without a policy is for simulations; real releases need one.")
-    if policy is not None and simulated and not rehearsal:
+    if policy is not None and simulated and not dry_run:
         raise InputError("seeded noise protects nobody: an agent with a policy takes the system's randomness only.")
     if members != shards.agents:
         raise InputError(f"{members} members for {shards.agents} shards: name one position for each.")

@@ -59,9 +59,9 @@ class Agent:
         members: Sequence[int] | IntArray = (0,),
         runs: Sequence[int] | IntArray | None = None,
         persons: Sequence[Any] | None = None,
-        rehearsal: bool = False,
+        dry_run: bool = False,
     ) -> None:
-        check_parts(shards, policy, randomness.simulated, rehearsal, len(members), persons)
+        check_parts(shards, policy, randomness.simulated, dry_run, len(members), persons)
         self.shards = shards
         self.policy = policy
         self.ledger = ledger
@@ -83,25 +83,25 @@ class Agent:
         persons: Sequence[Any] | None = None,
         registry: LedgerRegistry | None = None,
         data_digest: str | None = None,
-        rehearsal: int | None = None,
+        dry_run: int | None = None,
     ) -> Agent:
         """A real owner's agent: its ledger on disk, noise from the operating system.
 
         The ledger belongs to these records: `data_digest` names them, by default a digest of the shard or its files. A
-        rehearsal, by its seed, is for made-up records: its noise protects nobody, and its ledger is never a real one.
+        dry run, by its seed, is for made-up records: its noise protects nobody, and its ledger is never a real one.
         """
         name, records = policy.dataset, data_digest or shards.digest()
         randomness: Randomness = SystemRandomness()
-        if rehearsal is not None:
+        if dry_run is not None:
             name, records, randomness = (
-                f"rehearsal of {name}",
-                digest("rehearsal", records),
-                SeededRandomness(rehearsal),
+                f"dry run of {name}",
+                digest("dry run", records),
+                SeededRandomness(dry_run),
             )
         opened = (registry or LedgerRegistry(default_folder())).ledger(
             ledger, name, records, Relation.parse(policy.relation)
         )
-        given: dict[str, Any] = {"members": (member,), "persons": persons, "rehearsal": rehearsal is not None}
+        given: dict[str, Any] = {"members": (member,), "persons": persons, "dry_run": dry_run is not None}
         return cls(shards, policy, opened, randomness, **given)
 
     # -- joining ---------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class Agent:
             joined.recall(self.ledger, request.run)
         return _release(stored)
 
-    def reached(self, run: str) -> int:
+    def rounds_answered(self, run: str) -> int:
         """How many rounds of a run it has answered: no secret, since the answers are not."""
         joined = self._joined.get(run) if is_name(run) else None
         if joined is None:
@@ -254,13 +254,15 @@ class Agent:
         round, following = int(request.step), joined.round + 1
         if round < following:
             raise Refused(f"round {round} is closed; {following} is next.")
-        if round > following and joined.missing == WAIT:
-            raise Refused(f"round {following} is next, not {round}: the terms do not allow missing rounds.")
-        stood = None if request.counted is None else joined.stood(self.ledger, request.run, request.counted)
-        if round - following != len(inputs) - (1 if stood is None else 2):
+        if round > following and joined.stragglers == WAIT:
+            raise Refused(f"round {following} is next, not {round}: the terms do not allow an owner to miss rounds.")
+        in_use = (
+            None if request.last_used is None else joined.release_in_use(self.ledger, request.run, request.last_used)
+        )
+        if round - following != len(inputs) - (1 if in_use is None else 2):
             raise Refused(f"round {following} is next: round {round} needs the inputs of all rounds in between.")
         rows = [self._to_rows(common) for common in inputs]
-        state = joined.taken_in(round, rows, stood)
+        state = joined.caught_up(round, rows, in_use)
         if not self.randomness.simulated:
             check_reach(joined.plan, state, rows[-1], round)
         return answer(joined.plan, state, self.shards, rows[-1], round, self._random_bits(round))

@@ -1,4 +1,4 @@
-"""The terms all parties of a run agree on: the spec and the public facts it needs. Its digest names it."""
+"""The terms that all owners of a run agree on: the spec and the public facts it needs. Its digest names it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.serialization import canonical, digest
 from dpadmm.spec import resolve
 from dpadmm.spec.columns import Schema
-from dpadmm.spec.declare import DROP, MISSING, WAIT, RunSpec
+from dpadmm.spec.declare import SKIP, STRAGGLERS, WAIT, RunSpec
 
 LARGEST = 10**9  # of any whole number in the terms
 
@@ -29,7 +29,7 @@ class Agreement:
     counts: tuple[int, ...]  # records of each agent, in the order of the agents
     width: int  # columns, with the intercept's
     classes: int
-    missing: str = WAIT  # what becomes of a round in which an agent does not answer
+    stragglers: str = WAIT  # what happens in a round that an owner does not answer
     records_per_person: int = 1
     owners: tuple[str, ...] = ()  # who the agents are, where they are far away
     schema: Schema | None = None  # what their columns are, likewise
@@ -47,8 +47,8 @@ class Agreement:
             _whole(name, getattr(self, name), 0 if name == "classes" else 1)
         if type(self.counts) is not tuple or type(self.owners) is not tuple:
             raise InputError("the terms need the counts and the owners as tuples.")
-        if type(self.missing) is not str or self.missing not in MISSING:
-            raise InputError(f"the terms: missing must be one of {', '.join(MISSING)}.")
+        if type(self.stragglers) is not str or self.stragglers not in STRAGGLERS:
+            raise InputError(f"the terms: stragglers must be one of {', '.join(STRAGGLERS)}.")
         for count in self.counts:
             _whole("count", count, 1)
         self._check_parties()
@@ -99,12 +99,12 @@ class Agreement:
             if getattr(self.run, name) is not None:
                 raise InputError(f"{name} is a run of its own, {recipe!r}, before the one on the rows it leads to.")
         consensus = resolve.recipe(self.run).consensus
-        if self.missing != WAIT and consensus.decentralised:
+        if self.stragglers != WAIT and consensus.decentralised:
             raise InputError("on a graph no round can be missed: a node's neighbours cannot go on without its release.")
-        if self.missing == DROP and not consensus.drops:
+        if self.stragglers == SKIP and not consensus.can_skip:
             raise InputError(
                 f"algorithm {self.run.algorithm!r}: its server counts on the duals of all agents, and cannot combine a "
-                f"round without one; choose missing = 'stale' or 'wait'."
+                f"round without one; choose stragglers = 'reuse' or 'wait'."
             )
         return resolve.plan(self.run, counts, self.width, self.classes, self.records_per_person)
 

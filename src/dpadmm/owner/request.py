@@ -21,41 +21,41 @@ class Request:
     """What an agent is asked: a step of a run it has joined, and that step's public inputs.
 
     `inputs` is what was heard last: one row per run of the batch, or on a graph, where everybody hears something else,
-    one row per agent; one row for a real owner. `missed` holds the inputs of rounds that were not answered, where the
-    terms allow that. `seen` is the seal of the agent's last release, if the asker has one. `counted` is the round of
-    the last release that the asker has used, where that is not the agent's last one: an answer was lost, or came too
-    late. `missed` then begins with what that answer was asked with.
+    one row per agent; one row for a real owner. `missed_inputs` holds the inputs of earlier rounds that the agent did
+    not answer, where the terms allow that. `seen` is the seal of the agent's last release, if the coordinator has one.
+    `last_used` is the round of the agent's last release that the coordinator has used, where the agent has made a later
+    one that was lost or came too late; `missed_inputs` then begins with the inputs of that later release.
     """
 
     run: str
     digest: str
     step: int | str
     inputs: FloatArray
-    missed: Mapping[int, FloatArray] = field(default_factory=dict)
+    missed_inputs: Mapping[int, FloatArray] = field(default_factory=dict)
     seen: Seal | None = None
-    counted: int | None = None
+    last_used: int | None = None
 
     def check(self) -> None:
         """Raises `Refused` where a field is not of its kind; whether it fits the run is the agent's question."""
         if not is_name(self.run):
             raise Refused("that is not a request.")
         if not (self.seen is None or isinstance(self.seen, Seal)):
-            raise Refused("what the request shows as a seal is none.")
-        if not (self.counted is None or (type(self.counted) is int and self.counted >= 0)):
-            raise Refused("the round that was counted must be a number.")
-        if not isinstance(self.missed, Mapping):
-            raise Refused("what was missed must be inputs by round.")
+            raise Refused("malformed seal.")
+        if not (self.last_used is None or (type(self.last_used) is int and self.last_used >= 0)):
+            raise Refused("last_used must be the number of a round.")
+        if not isinstance(self.missed_inputs, Mapping):
+            raise Refused("missed_inputs must be inputs by round.")
         if not (type(self.step) is int or (type(self.step) is str and self.step == EVALUATION)):
             raise Refused("the terms have no such step.")
 
     def arrays(self, shape: tuple[int, int]) -> list[FloatArray]:
         """The inputs of missed rounds in order, then those of this step."""
-        missed = list(self.missed)
+        missed = list(self.missed_inputs)
         step = 0 if self.step == EVALUATION else int(self.step)
         expected = list(range(step - len(missed), step)) if step else []
         if any(type(round) is not int for round in missed) or sorted(missed) != expected:
             raise Refused("missed rounds must be those right before this one.")
-        return [_numbers(value, shape) for value in (*(self.missed[round] for round in expected), self.inputs)]
+        return [_numbers(value, shape) for value in (*(self.missed_inputs[round] for round in expected), self.inputs)]
 
 
 def is_name(text: object) -> bool:

@@ -41,7 +41,7 @@ def projected(run: str, agreement: Agreement, plan: Plan, policy: Policy, ledger
         "epsilon_allowed": policy.epsilon,
         "delta": delta,
         "owners": list(agreement.owners),
-        "missing": agreement.missing,
+        "stragglers": agreement.stragglers,
         "terms": agreement.describe(),
     }
 

@@ -100,11 +100,11 @@ METRICS = (
         of_power_flow=True,
     ),
     Metric(
-        "missing",
+        "absent",
         "Owners who did not answer",
         "How many owners were away in a round.",
         "owners",
-        (("missing", "away"),),
+        (("absent", "away"),),
         of_records=False,
     ),
 )
@@ -115,7 +115,7 @@ def charts(runs: Sequence[Found]) -> list[Chart]:
     found = []
     for metric in METRICS:
         series = [line for index, run in enumerate(runs) for line in _lines(metric, run, index, len(runs) > 1)]
-        if metric.id == "missing" and not any(value for line in series for value in line.y):
+        if metric.id == "absent" and not any(value for line in series for value in line.y):
             continue
         if series:
             found.append(

@@ -1,6 +1,6 @@
 """What the columns of records are, agreed on before anything is released: names, order, bounds, labels.
 
-All parties of a federation hold the same file, columns.toml:
+All owners of a federation hold the same file, columns.toml:
 
 target = "income"
 classes = ["<=50K", ">50K"]          # leave out where the target is a number

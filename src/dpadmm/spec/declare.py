@@ -1,7 +1,7 @@
 """What is to be run, written down: a spec file says it, flags override it, and a run saves what it came to.
 
-`RunSpec` holds the terms all parties agree on; with public facts about the data it resolves to a plan. `DataSpec` and
-`SimulationSpec` say where the records come from and how often to repeat, which only simulations need.
+`RunSpec` holds the terms that all owners agree on; with public facts about the data it resolves to a plan. `DataSpec`
+and `SimulationSpec` say where the records come from and how often to repeat, which only simulations need.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ ROUNDS = 100  # where nobody says how many
 ARGUMENTS = "the arguments"  # where values come from in Python
 WEIGHTINGS = ("owners", "records")
 
-WAIT, STALE, DROP = "wait", "stale", "drop"
-MISSING = {
-    WAIT: "the run waits, and goes on when the party is back",
-    STALE: "its last release stands in for it, at no privacy cost",
-    DROP: "the round is combined without it",
+WAIT, REUSE, SKIP = "wait", "reuse", "skip"
+STRAGGLERS = {
+    WAIT: "the run waits, and goes on when the owner is back",
+    REUSE: "its last release is used again, at no privacy cost",
+    SKIP: "the round is combined without it",
 }
 
 
@@ -119,22 +119,22 @@ class SimulationSpec:
 
 @dataclass(frozen=True)
 class FederationSpec:
-    """The table [federation] of a spec; the owners and what is done without one of them are part of the terms."""
+    """The table [federation] of a spec; the owners and the straggler policy are part of the terms."""
 
     owners: tuple[str, ...] = ()  # in the order of the agents; none: all of the federation's, in its order
-    missing: str = WAIT
-    patience: float = 60.0  # seconds that a round waits for a party
-    least: int = 1  # owners without whose answers no round is combined
-    public_test: str | None = None  # a file of public records that models are tried on
+    stragglers: str = WAIT  # what happens in a round that an owner does not answer
+    timeout: float = 60.0  # seconds that a round waits for an owner
+    min_owners: int = 1  # a round with fewer answers is not combined
+    public_test: str | None = None  # a file of public records that models are tested on
     records_per_person: int = 1  # that are protected together
 
     def __post_init__(self) -> None:
-        if self.missing not in MISSING:
-            raise unknown("way to go on without a party, missing =", self.missing, MISSING)
-        if not 0.0 < self.patience < math.inf:
-            raise InputError(f"patience {self.patience!r}: seconds, more than none.")
-        if self.least < 1 or self.records_per_person < 1:
-            raise InputError("least and records_per_person: must be at least 1.")
+        if self.stragglers not in STRAGGLERS:
+            raise unknown("straggler policy", self.stragglers, STRAGGLERS)
+        if not 0.0 < self.timeout < math.inf:
+            raise InputError(f"timeout {self.timeout!r}: must be positive (seconds).")
+        if self.min_owners < 1 or self.records_per_person < 1:
+            raise InputError("min_owners and records_per_person: must be at least 1.")
         if len(set(self.owners)) < len(self.owners):
             raise InputError("owners: each can take part once.")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpadmm.engine.executors.owners import Owners
+from dpadmm.engine.executors.owners import OwnerExecutor
 from dpadmm.engine.loop import Cohort, rounds, start
 from dpadmm.engine.metrics import empirical_loss
 from dpadmm.engine.prepare import prepare
@@ -28,7 +28,7 @@ def cohort(experiment):
     def make(algorithm="dp-admm", **changes):
         prepared = prepare(experiment(algorithm, test=0.0, **changes))
         together = Cohort.of(prepared.plan.on_lattice(), prepared.shards, [0], SeededRandomness(0))
-        return prepared, together, Owners(prepared.experiment.run, prepared.shards, 2)
+        return prepared, together, OwnerExecutor(prepared.experiment.run, prepared.shards, 2)
 
     return make
 
@@ -51,7 +51,7 @@ def test_their_noise_is_as_loud_as_the_plan_says(cohort):
     prepared, together, _ = cohort("dpsgd", agents=2)
     first = []
     for _ in range(60):
-        owners = Owners(prepared.experiment.run, prepared.shards, 2)
+        owners = OwnerExecutor(prepared.experiment.run, prepared.shards, 2)
         first.append(next(rounds(together, start(together), owners)).agents.released)
     noise = prepared.plan.noise[0].mechanism.noise_multiplier * prepared.plan.setting.gradient_sensitivity()
     np.testing.assert_allclose(np.std(first, axis=(0, 2)), noise, rtol=0.25)
@@ -99,14 +99,14 @@ def test_an_owner_who_cannot_take_part_is_named(experiment):
     prepared = prepare(experiment("fdp-admm", loss="quantile", test=0.0))
     run = prepared.experiment.changed(algorithm="pvp").run
     with pytest.raises(InputError, match="owner 'agent 0' does not take part: the terms cannot be met"):
-        Owners(run, prepared.shards, 0)
+        OwnerExecutor(run, prepared.shards, 0)
 
 
 @pytest.mark.parametrize("change", [{"algorithm": "admm", "epsilon": None}, {"epsilon": None, "noise_multiplier": 3.0}])
 def test_without_a_budget_no_owner_takes_part(experiment, change):
     prepared = prepare(experiment(**{"algorithm": "dp-admm", "delta": 1e-5} | change, test=0.0))
     with pytest.raises(InputError, match="within a total budget"):
-        Owners(prepared.experiment.run, prepared.shards, 2)
+        OwnerExecutor(prepared.experiment.run, prepared.shards, 2)
 
 
 def test_when_let_go_they_answer_no_more(cohort):

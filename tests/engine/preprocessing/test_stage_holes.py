@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dpadmm.engine.executors.owners import Owners
+from dpadmm.engine.executors.owners import OwnerExecutor
 from dpadmm.engine.fit import fit
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.preprocessing import stage as stage_module
@@ -20,12 +20,12 @@ def made(monkeypatch):
     """The owners of a fit, in order."""
     found = []
 
-    class Kept(Owners):
+    class Kept(OwnerExecutor):
         def __init__(self, *given):
             super().__init__(*given)
             found.append(self)
 
-    monkeypatch.setattr("dpadmm.engine.fit.Owners", Kept)
+    monkeypatch.setattr("dpadmm.engine.fit.OwnerExecutor", Kept)
     return found
 
 

@@ -42,7 +42,7 @@ class Consensus(ABC):
     penalises: ClassVar[bool] = False  # the penalty is the server's business, and no agent's
     server_first: ClassVar[bool] = False  # duals move by the broadcast that was answered, not by the one that follows
     decentralised: ClassVar[bool] = False  # True without a server: every agent hears its neighbours, and has a penalty
-    drops: ClassVar[bool] = False  # True if the mean of some agents' releases can stand for that of all
+    can_skip: ClassVar[bool] = False  # True if the mean of some agents' releases can stand for that of all
 
     def check(self, setting: Setting) -> None:
         """Raises an `InputError` where the agents cannot talk to each other like this."""

@@ -19,7 +19,7 @@ class Descent(Consensus):
     name = "descent"
     about = "a server steps along the mean of the released gradients; no duals"
     releases_models = False
-    drops = True
+    can_skip = True
 
     def kappa(self, setting: Setting, rho: Rho) -> FloatArray:
         return np.zeros(setting.agents)

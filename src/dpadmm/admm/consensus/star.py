@@ -21,7 +21,7 @@ class Star(Consensus):
 
     name = "star"
     about = "a server averages the releases; every agent keeps a dual"
-    drops = True  # who is away keeps its dual, and so they still sum to zero
+    can_skip = True  # who is away keeps its dual, and so they still sum to zero
 
     def dual(
         self, setting: Setting, rho: Rho, dual: FloatArray, released: FloatArray, common: FloatArray
@@ -58,7 +58,7 @@ class ServerFirst(Star):
     name = "server-first"
     about = "as the star, but the server moves first and keeps the mean of the duals, which is never sent"
     server_first = True
-    drops = False  # the server's mean of all duals would have to know who moved
+    can_skip = False  # the server's mean of all duals would have to know who moved
 
     def combine(
         self,
@@ -87,7 +87,7 @@ class PenalisedStar(Star):
     name = "penalised-star"
     about = "as the star, but the penalty is applied by the server, through its prox"
     penalises = True
-    drops = False  # as above
+    can_skip = False  # as above
 
     def combine(
         self,

@@ -33,7 +33,7 @@ from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 
 
-class Owners:
+class OwnerExecutor:
     """An executor whose noise protects: one agent per owner, in the order of the shards."""
 
     def __init__(self, run: RunSpec, shards: Shards, classes: int) -> None:

@@ -1,4 +1,4 @@
-"""Smoothed hinge: the support vector machine's loss with its corner rounded over a half-width h (`kernels/corner.py`).
+"""Smoothed hinge: the support vector machine's loss with its corner rounded over a half-width h (`kernels/smoothed_plus.py`).
 
 It is twice continuously differentiable, so objective perturbation applies to it as well.
 """

@@ -1,0 +1,110 @@
+"""An owner's records: read once, encoded as agreed, and named by a digest that no order of rows or columns changes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpadmm._registry import build
+from dpadmm.errors import InputError, Refused
+from dpadmm.federation.client.files import AgentSettings
+from dpadmm.federation.client.sources import RecordSource
+from dpadmm.owner.agreement import Agreement
+from dpadmm.privacy.serialization import canonical
+from dpadmm.privacy.serialization import digest as joined_digest
+from dpadmm.problems.losses import LOSSES
+from dpadmm.problems.shards import Shards, gather
+from dpadmm.spec import resolve
+from dpadmm.spec.columns import Schema
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class Records:
+    """An owner's records, encoded as agreed; read once, and kept in this process."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        self.schema = Schema.read(Path(settings.columns))
+        table = RecordSource.from_dict(settings.source).table(self.schema.text_columns)
+        self.digest = digest(table)
+        self.persons: Sequence[Any] | None = None
+        if settings.person is not None:
+            if settings.person not in table.column_names:
+                raise InputError(f"there is no column {settings.person!r} that says whose record it is.")
+            self.persons = table.column(settings.person).to_pylist()
+        self.features, self.targets = self.schema.encode(table)
+
+    def shards(self, agreement: Agreement, name: str) -> Shards:
+        """As a run's terms want them: clipped, with an intercept, targets as its loss reads them."""
+        run, count = agreement.run, len(self.features)
+        loss = build("loss", LOSSES, resolve.loss_text(run))
+        if (loss.task == "regression") != (not self.schema.classes):
+            raise Refused(f"loss {loss.name!r} is for {loss.task} targets, which the agreed columns do not have.")
+        rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept), "precision": run.precision}
+        try:
+            targets = loss.encode(self.targets, len(self.schema.classes))
+            return gather(self.features, targets, np.zeros(count, dtype=np.int64), names=[name], **rows)
+        except InputError:
+            raise UnfitRecords from None
+
+
+class UnfitRecords(Exception):
+    """The records cannot be read as agreed."""
+
+
+def digest(table: pyarrow.Table) -> str:
+    """Names the records: the same whatever the order of rows and of columns, chunking or encoding.
+
+    A value counts as its text: whole numbers up to 2^53 are the same as integers, as floats and as written, and
+    booleans are 0 and 1. Null is no text, not even the empty one. Whoever can guess all the records can check the guess
+    against the digest: it names them, it does not hide them.
+    """
+    order = sorted(range(table.num_columns), key=table.column_names.__getitem__)
+    table = table.select(order)
+    rows: list[bytes] = []
+    for batch in table.to_batches(max_chunksize=1 << 16):
+        rows.extend(hashlib.sha256(row).digest() for row in _row_bytes(batch))
+    rows.sort()
+    return joined_digest(canonical(table.column_names), b"".join(rows))
+
+
+def _row_bytes(batch: pyarrow.RecordBatch) -> list[bytes]:
+    """Each row as bytes of its own: every value behind its length, so that ("a", "bc") is not ("ab", "c")."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = pa.large_binary()
+    cells = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        value = _canonical_text(name, column).cast(kind)
+        length = pc.binary_length(value).cast(pa.large_string()).cast(kind)
+        cells.append(pc.binary_join_element_wise(length, value, pa.scalar(b":", kind)).fill_null(b"-"))
+    return pc.binary_join_element_wise(*cells, pa.scalar(b"", kind)).to_pylist()
+
+
+def _canonical_text(name: str, column: pyarrow.Array) -> pyarrow.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_a = pa.types
+    if is_a.is_nested(column.type) or is_a.is_interval(column.type):
+        raise InputError(f"column {name!r} of type {column.type} holds no plain values; leave it out of the records.")
+    if is_a.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if any(is_bytes(column.type) for is_bytes in (is_a.is_binary, is_a.is_large_binary, is_a.is_binary_view)):
+        return column
+    if is_a.is_fixed_size_binary(column.type):
+        return column.cast(pa.binary())
+    if is_a.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    if not is_a.is_floating(column.type):
+        return column.cast(pa.large_string())
+    column = column.cast(pa.float64())
+    whole = pc.and_(pc.equal(pc.floor(column), column), pc.less_equal(pc.abs(column), 2.0**53))
+    integers = pc.if_else(whole, column, pa.scalar(None, pa.float64())).cast(pa.int64())
+    return pc.coalesce(integers.cast(pa.large_string()), column.cast(pa.large_string()))

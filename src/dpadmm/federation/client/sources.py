@@ -1,0 +1,291 @@
+"""Where an owner's records come from: a file, or a database and a query that can only read.
+
+What is said about a source travels: into logs, settings files and answers to others. So no `RecordSource` can hold a
+password, and no error that leaves this module shows one, or a record's value. Such errors are raised after the one they
+replace has been dealt with, not from within it: a logger that walks the chain of causes finds nothing either.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from dpadmm._fields import names, typed
+from dpadmm.datasets.files import SUFFIXES, read_table
+from dpadmm.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    import pyarrow
+    from sqlalchemy import URL, Connection
+
+PASSWORD = "DPADMM_DATABASE_PASSWORD"
+_ADVICE = f"a password goes into the environment variable {PASSWORD} or, with PostgreSQL, PGPASSWORD or ~/.pgpass"
+_DRIVERS = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
+_ROWS = 10_000  # fetched at a time: their Python objects are the dear ones, and are gone before the next arrive
+_SECRET = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
+_NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$", re.DOTALL)
+_READS = re.compile(r"[(\s]*(select|with)\b", re.IGNORECASE)
+_WHOLE = (bool, int)
+_NUMBERS = (*_WHOLE, float, Decimal)
+_TEXTS = (str, datetime, date, time, UUID)
+
+
+@dataclass(frozen=True)
+class RecordSource:
+    """Where an owner's records are: a CSV or Parquet file, or what a query finds in a database.
+
+    `place` is a path, or an SQLAlchemy URL without a password. PostgreSQL and SQLite are kept from writing whatever the
+    query says; with other databases, what a query changes is at least never committed.
+    """
+
+    place: str
+    query: str | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_password(self.place)
+        if not self._in_database:
+            if self.query is not None:
+                raise InputError(f"{self.place} is a file, and a query is for a database; leave the query out.")
+            if Path(self.place).suffix.lower() not in SUFFIXES:
+                raise InputError(
+                    f"cannot read {self.place}: the name of a file ends in {' or '.join(SUFFIXES)}, "
+                    "and the URL of a database has :// in it."
+                )
+            return
+        _url(self.place)
+        if self.query is None:
+            raise InputError(f"{self.place} is a database and needs a query, such as SELECT age, sick FROM patients.")
+        code = _NOT_CODE.sub(" ", self.query).strip().rstrip("; \n")
+        if ";" in code or not _READS.match(code):
+            raise InputError(f"the query of {self.place} must be one statement that reads: SELECT or WITH.")
+
+    @classmethod
+    def parse(cls, text: str, query: str | None = None) -> RecordSource:
+        """The source that was asked for; all but the reading is checked now, so that nobody waits for a spelling."""
+        source = cls(text.strip(), query.strip() if query is not None else None)
+        source._check_file()
+        return source
+
+    @property
+    def _in_database(self) -> bool:
+        return "://" in self.place
+
+    def table(self, text: Collection[str] = ()) -> pyarrow.Table:
+        """The records; columns in `text` are kept as written, as by `read_table`.
+
+        A file keeps its order. A database has none, so its rows are sorted by all columns: the same records are the
+        same table, bit for bit. Its numbers are int64 or float64 (NUMERIC too), booleans 0 and 1, and dates ISO 8601,
+        in UTC if they know their time zone.
+        """
+        self._check_file()
+        if self.query is None:
+            return _from_file(self.place, text)
+        return _from_database(self.place, self.query, text)
+
+    def _check_file(self) -> None:
+        """SQLite would make an empty database of a name that is wrong."""
+        file = _sqlite_file(_url(self.place)) if self._in_database else self.place
+        if file is not None and not Path(file).is_file():
+            raise InputError(f"there is no file {file}.")
+
+    def absolute(self) -> RecordSource:
+        """The same for a process that works in another folder."""
+        if not self._in_database:
+            return RecordSource(str(Path(self.place).absolute()))
+        url = _url(self.place)
+        file = _sqlite_file(url)
+        if file is None:
+            return self
+        return RecordSource(url.set(database=str(Path(file).absolute())).render_as_string(), self.query)
+
+    def __str__(self) -> str:
+        return self.place
+
+    def to_dict(self) -> dict[str, str]:
+        """Plain JSON; what is not there is not written, as TOML has no null."""
+        return {"place": self.place} | ({} if self.query is None else {"query": self.query})
+
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any], where: str = "the source") -> RecordSource:
+        """The source written by `to_dict`; whether its file is there is seen when it is read."""
+        for name in entries:
+            if name not in names(cls):
+                raise unknown(f"key in {where}", name, names(cls))
+        if "place" not in entries:
+            raise InputError(f"{where} lacks place: a file's path or a database's URL.")
+        return cls(**{name: typed(cls, name, value, where) for name, value in entries.items()})
+
+
+def _refuse_password(place: str) -> None:
+    """Not by the URL's grammar alone: a password in a URL that is wrong elsewhere is a password too."""
+    rest = place.partition("://")[2] or place
+    if ":" in rest.rpartition("@")[0] or _SECRET.search(place):
+        raise InputError(f"the source has a password in it (a : before an @, or password=); take it out: {_ADVICE}.")
+
+
+def _url(place: str) -> URL:
+    try:
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+    except ImportError:
+        raise InputError("reading a database needs SQLAlchemy: pip install 'dpadmm[federation]'.") from None
+    try:
+        url = make_url(place)
+    except (ArgumentError, ValueError):  # the latter for a port that is no number
+        raise InputError(
+            f"{place} is no URL of a database; one looks like postgresql://user@host:5432/name or sqlite:///path."
+        ) from None
+    return url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
+
+
+def _sqlite_file(url: URL) -> str | None:
+    """The file of an SQLite database; None if the database is elsewhere."""
+    if url.get_backend_name() != "sqlite":
+        return None
+    if url.database in (None, "", ":memory:"):
+        raise InputError("an SQLite database in memory has no records; name its file: sqlite:///path.")
+    return url.database
+
+
+def _from_file(path: str, text: Collection[str]) -> pyarrow.Table:
+    """The table of the file; pyarrow's own words quote the line they stumble over, so they are replaced."""
+    try:
+        return read_table(path, text)
+    except Exception as error:
+        said = str(error)
+    if said.startswith(f"{path} is empty"):
+        raise InputError(said)
+    if said.startswith(f"{path} has more than one column"):
+        raise InputError(f"{path} has two columns of one name, or its first line is a record and does not name them.")
+    raise InputError(
+        f"cannot read {path}: it is damaged, or not what its name says. dpadmm.datasets.read_table says more about it; "
+        "its message may show a record, so look at it where the file is."
+    )
+
+
+def _from_database(place: str, query: str, text: Collection[str]) -> pyarrow.Table:
+    import sqlalchemy
+
+    url = _url(place)
+    connected = False
+    try:
+        if _sqlite_file(url) is None and os.environ.get(PASSWORD):
+            url = url.set(password=os.environ[PASSWORD])
+        engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+        with engine.connect() as connection:
+            connected = True
+            return _sorted(_fetch(_read_only(connection, url), query, text), place)
+    except InputError:
+        raise
+    except (ImportError, sqlalchemy.exc.NoSuchModuleError):
+        trouble = f"no driver for {place} is installed; PostgreSQL's comes with pip install 'dpadmm[federation]'."
+    except Exception as error:  # whatever it is, its text may hold SQL, a value, or how the database is reached
+        if connected:
+            advice = "Try it with the database's own tools, which say more."
+            trouble = f"the query of {place} failed: {_classified(error)}. {advice}"
+        else:
+            advice = f"Is the database there, and may this account log in? If it asks, {_ADVICE}."
+            trouble = f"cannot connect to {place}: {_classified(error)}. {advice}"
+    raise InputError(trouble)
+
+
+def _classified(error: Exception) -> str:
+    """The kind of an error in the driver's terms, and nothing that depends on a record."""
+    origin = getattr(error, "orig", None) or error
+    code = getattr(origin, "sqlstate", None) or getattr(origin, "sqlite_errorname", None)
+    return f"{type(origin).__name__} ({code})" if code else type(origin).__name__
+
+
+def _read_only(connection: Connection, url: URL) -> Connection:
+    if url.get_backend_name() == "sqlite":
+        connection.exec_driver_sql("PRAGMA query_only=ON")
+    if url.get_backend_name() == "postgresql":
+        connection = connection.execution_options(postgresql_readonly=True)
+    return connection
+
+
+def _fetch(connection: Connection, query: str, text: Collection[str]) -> pyarrow.Table:
+    """The rows in a table, in the order they came in; a few at a time are Python objects."""
+    import pyarrow as pa
+
+    # Without parameters a % is a %. The cursor stays on the server, which then takes one statement and no more.
+    options = {"no_parameters": True, "stream_results": True}
+    with connection.exec_driver_sql(query, execution_options=options) as result:
+        columns = list(result.keys())
+        _check_names(columns)
+        chunks: list[list[pyarrow.Array]] = [[] for _ in columns]
+        for rows in result.partitions(_ROWS):
+            for name, chunk, values in zip(columns, chunks, zip(*rows, strict=True), strict=True):
+                chunk.append(_array(name, values, name in text))
+    return pa.table([_joined(name, chunk) for name, chunk in zip(columns, chunks, strict=True)], names=columns)
+
+
+def _check_names(columns: Sequence[str]) -> None:
+    if not columns:
+        raise InputError("the query gives no columns; name them after SELECT.")
+    repeated = next((name for name in columns if columns.count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"the query gives more than one column named {repeated!r}; rename one with AS.")
+
+
+def _array(name: str, values: Sequence[Any], as_text: bool) -> pyarrow.Array:
+    import pyarrow as pa
+
+    kinds = set(map(type, values)) - {type(None)}
+    strange = next((kind.__name__ for kind in kinds if kind not in _NUMBERS + _TEXTS), None)
+    if strange is not None:
+        raise InputError(f"column {name!r} holds values of type {strange}; make them numbers or text in the query.")
+    if as_text or kinds.intersection(_TEXTS):
+        if not as_text and kinds.intersection(_NUMBERS):
+            raise _mixed(name)
+        return pa.array([None if value is None else _written(value) for value in values], pa.string())
+    if not kinds:
+        return pa.nulls(len(values))
+    if kinds.issubset(_WHOLE):
+        try:
+            return pa.array([None if value is None else int(value) for value in values], pa.int64())
+        except OverflowError:
+            pass  # an unsigned number, beyond int64
+    # Adding 0.0 leaves one zero: minus zero sorts as its equal, and would stand now before it and now behind.
+    return pa.array([None if value is None else float(value) + 0.0 for value in values], pa.float64())
+
+
+def _joined(name: str, chunks: Sequence[pyarrow.Array]) -> pyarrow.Array:
+    """The chunks in the one type that has room for all; none depends on which row came in which chunk."""
+    import pyarrow as pa
+
+    types = {chunk.type for chunk in chunks} - {pa.null()}
+    if pa.string() in types and len(types) > 1:
+        raise _mixed(name)
+    final = pa.float64() if len(types) > 1 else next(iter(types), pa.null())
+    return pa.chunked_array([chunk.cast(final, safe=False) for chunk in chunks], final)
+
+
+def _mixed(name: str) -> InputError:
+    return InputError(f"column {name!r} holds numbers and text; make them one or the other in the query, with CAST.")
+
+
+def _written(value: Any) -> str:
+    """A value as text, as a database and `datasets.tables.texts` would write it: 1.0 reads "1"."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC)  # else the text would depend on the session's time zone
+    return value.isoformat() if isinstance(value, date | time) else str(value)
+
+
+def _sorted(table: pyarrow.Table, place: str) -> pyarrow.Table:
+    if table.num_rows == 0:
+        raise InputError(f"the query of {place} finds no records.")
+    return table.sort_by([(name, "ascending") for name in table.column_names])

@@ -1,0 +1,1 @@
+"""The coordinator's half of a federation: it holds no records and combines what owners release."""
