@@ -22,8 +22,7 @@ import scs
 from scipy.sparse import csc_array, csc_matrix, triu
 
 from dpadmm.applications.power_flow import Zone, choose, decompose, load
-from dpadmm.applications.power_flow.condensed import condense
-from dpadmm.applications.power_flow.programme import Programme
+from dpadmm.applications.power_flow.programme import Programme, condense
 from dpadmm.applications.power_flow.rounds import run
 from dpadmm.applications.power_flow.terms import Terms
 from timing import arguments, show

@@ -38,7 +38,7 @@ ROOMS = {
     "papers": ["dpadmm.papers"],
     "datasets": ["dpadmm.datasets"],
     "audit": ["dpadmm.audit"],
-    "applications": ["dpadmm.applications.functional", "dpadmm.applications.power_flow"],
+    "applications": ["dpadmm.applications.curves", "dpadmm.applications.power_flow"],
 }
 
 

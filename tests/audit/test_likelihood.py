@@ -8,8 +8,8 @@ import pytest
 from dpadmm.admm.noise import Multiplier, TotalBudget
 from dpadmm.admm.perturbations import Free
 from dpadmm.audit.likelihood import NOISE, RATIO, evidence
-from dpadmm.audit.messages import messages
-from dpadmm.audit.scene import Stage, scene
+from dpadmm.audit.observed import messages
+from dpadmm.audit.scene import Scenario, scene
 from dpadmm.audit.transcripts import SideBySide, _cohort, _opened, transcripts
 from dpadmm.engine.loop import start
 from dpadmm.papers import ALGORITHMS
@@ -31,7 +31,7 @@ GAUSSIAN = (
 )
 
 
-@pytest.mark.parametrize("stage", [Stage(), Stage(rho=0.05, width=3, agents=3)], ids=["worst", "other"])
+@pytest.mark.parametrize("stage", [Scenario(), Scenario(rho=0.05, width=3, agents=3)], ids=["worst", "other"])
 @pytest.mark.parametrize("recipe", EXACT.values(), ids=EXACT)
 def test_a_likelihood_ratio_has_mean_one(recipe, stage):
     """Under the first data set the mean of p(second)/p(first) is one, whatever the mechanism, and the other way round:
@@ -46,7 +46,7 @@ def test_a_likelihood_ratio_has_mean_one(recipe, stage):
 def test_a_likelihood_ratio_has_mean_one_where_records_bend_the_objective(mechanism):
     """One logistic record and little else: without the Jacobian, or the extra curvature, the ratio is far off."""
     recipe = ALGORITHMS["dvp"].tuned(mechanism=mechanism, extra_curvature=0.5)
-    stage = Stage(loss="logistic", relation="zero-out", rounds=2, records=1, agents=1, rho=0.3, broadcast=(2.0, 1.0))
+    stage = Scenario(loss="logistic", relation="zero-out", rounds=2, records=1, agents=1, rho=0.3, broadcast=(2.0, 1.0))
     found = transcripts(scene(recipe, Multiplier(3.0, 1e-5), stage), 10_000, seed=3)[..., RATIO].sum(axis=2)
     for ratios in (np.exp(found[0]), np.exp(-found[1])):
         assert abs(ratios.mean() - 1.0) <= 4.5 * ratios.std() / np.sqrt(ratios.size)
@@ -55,7 +55,7 @@ def test_a_likelihood_ratio_has_mean_one_where_records_bend_the_objective(mechan
 @pytest.mark.parametrize("name", GAUSSIAN)
 def test_worst_gaussian_transcripts_are_two_normals_mu_apart(name):
     """The loss of a whole transcript is N(±mu²/2, mu²) with the mu of the account: the worst case is attained."""
-    run = scene(ALGORITHMS[name], TotalBudget((Budget(4.0, 1e-5),)), Stage())
+    run = scene(ALGORITHMS[name], TotalBudget((Budget(4.0, 1e-5),)), Scenario())
     mu, count = gaussian.mu(4.0, 1e-5), 20_000
     found = transcripts(run, count, seed=2)[..., RATIO].sum(axis=2)
     for side, sign in zip(found, (-1.0, 1.0), strict=True):
@@ -65,7 +65,7 @@ def test_worst_gaussian_transcripts_are_two_normals_mu_apart(name):
 
 @pytest.mark.parametrize("name", GAUSSIAN)
 def test_the_noise_that_is_needed_is_standard_where_it_was_drawn(name):
-    noise = transcripts(scene(ALGORITHMS[name], Multiplier(2.0, 1e-5), Stage()), 10_000, seed=4)[0, :, :, NOISE]
+    noise = transcripts(scene(ALGORITHMS[name], Multiplier(2.0, 1e-5), Scenario()), 10_000, seed=4)[0, :, :, NOISE]
     assert np.allclose(noise.mean(axis=0), 0.0, atol=0.05)
     assert np.allclose(np.cov(noise, rowvar=False), np.eye(noise.shape[1]), atol=0.06)
 
@@ -73,7 +73,7 @@ def test_the_noise_that_is_needed_is_standard_where_it_was_drawn(name):
 def test_rounds_that_read_no_records_say_nothing_unless_they_did():
     """Lemma V.1: an even round's release is a function of the others, to the last bit."""
     recipe = ALGORITHMS["private-r-admm"]
-    sound = transcripts(scene(recipe, Multiplier(3.0), Stage()), 500, seed=1)
+    sound = transcripts(scene(recipe, Multiplier(3.0), Scenario()), 500, seed=1)
     assert np.all(sound[:, :, 1::2] == 0.0)
     assert np.all(sound[:, :, ::2, NOISE] != 0.0)
 
@@ -83,14 +83,14 @@ def test_rounds_that_read_no_records_say_nothing_unless_they_did():
             return replace(made, value=made.value + 1e-9 * task.subproblem.loss_gradient(made.value)), memory
 
     broken = replace(recipe, phases=(recipe.phases[0], replace(recipe.phases[1], perturbation=Leaks())))
-    leaky = transcripts(scene(broken, Multiplier(3.0), Stage()), 500, seed=1)
+    leaky = transcripts(scene(broken, Multiplier(3.0), Scenario()), 500, seed=1)
     assert np.all(leaky[0, :, 1, NOISE] * leaky[1, :, 1, NOISE] < 0.0)  # which side it is shows in its sign
 
 
 @pytest.mark.parametrize("name", ["dp-admm", "pvp", "dvp", "obj-g", "ps-admm-full", "private-mr-admm", "dpsgd"])
 def test_a_message_holds_nothing_private(name):
     """What a solver remembers is overwritten before every round; the messages stay the same."""
-    run = scene(ALGORITHMS[name], Multiplier(3.0, 1e-5), Stage())
+    run = scene(ALGORITHMS[name], Multiplier(3.0, 1e-5), Scenario())
     victims = np.arange(0, 20 * run.agents, run.agents)
     cohort = _cohort(run, 10, SideBySide(1, run.agents))
     for message in messages(cohort, start(cohort), victims):
@@ -101,7 +101,7 @@ def test_a_message_holds_nothing_private(name):
 
 
 def test_evidence_is_of_the_release_that_was_made():
-    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Stage())
+    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Scenario())
     cohort = _cohort(run, 5, SideBySide(1, run.agents))
     victims = np.arange(0, 10 * run.agents, run.agents)
     message = next(messages(cohort, start(cohort), victims))
@@ -113,7 +113,7 @@ def test_evidence_is_of_the_release_that_was_made():
 
 
 def test_transcripts_repeat_from_their_seed_and_differ_from_each_other():
-    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Stage())
+    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Scenario())
     one, again, other = (transcripts(run, 300, seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(one, again)
     assert not np.isin(one[..., RATIO].ravel(), other[..., RATIO].ravel()).any()
@@ -121,7 +121,7 @@ def test_transcripts_repeat_from_their_seed_and_differ_from_each_other():
 
 
 def test_what_a_cheating_server_sends_is_what_is_answered():
-    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Stage(broadcast=(3.0, -1.0)))
+    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Scenario(broadcast=(3.0, -1.0)))
     cohort = _cohort(run, 5, SideBySide(1, run.agents))
     message = next(messages(cohort, _opened(run, cohort), np.arange(0, 10 * run.agents, run.agents)))
     assert np.array_equal(message.common, np.tile([3.0, -1.0], (10, 1)))
@@ -130,7 +130,7 @@ def test_what_a_cheating_server_sends_is_what_is_answered():
 def test_every_transcript_has_noise_of_its_own(monkeypatch):
     """Also those of another batch, and those of the other data set: mistakes are counted as independent."""
     monkeypatch.setattr("dpadmm.audit.transcripts.TOGETHER", 200)
-    found = transcripts(scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Stage()), 300, seed=1)
+    found = transcripts(scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Scenario()), 300, seed=1)
     assert np.unique(found[..., RATIO]).size == found[..., RATIO].size
     assert abs(np.corrcoef(*found[..., 0, NOISE])[0, 1]) < 0.25
 
@@ -147,6 +147,6 @@ def test_words_side_by_side_are_nobody_else_s():
 
 def test_progress_is_told():
     told = []
-    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Stage())
+    run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Scenario())
     transcripts(run, 15_000, seed=1, progress=lambda done, total: told.append((done, total)))
     assert told == [(20_000, 30_000), (30_000, 30_000)]

@@ -9,7 +9,7 @@ import pytest
 from dpadmm.admm.noise import Multiplier
 from dpadmm.audit.neighbours import CLASSES, OVER, blank, sheet, worst_pair
 from dpadmm.audit.one_run import crowd
-from dpadmm.audit.scene import WORST, Stage, chosen, scene
+from dpadmm.audit.scene import WORST, Scenario, chosen, scene
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.relations import Relation
@@ -82,7 +82,7 @@ def test_a_new_loss_has_its_canary():
 
 class TestScene:
     def test_neighbours_differ_in_one_record_of_the_victim(self):
-        run = scene(ALGORITHMS["dp-admm"], Multiplier(1.0), Stage(agents=3, records=4))
+        run = scene(ALGORITHMS["dp-admm"], Multiplier(1.0), Scenario(agents=3, records=4))
         first, second = run.shards.take(np.arange(3)), run.shards.take(np.arange(3, 6))
         different = [
             (agent, place)
@@ -99,11 +99,11 @@ class TestScene:
         assert np.array_equal(run.victims(2, 1).starts, second.starts[[0, 0]])
 
     def test_all_other_records_are_blank(self):
-        run = scene(ALGORITHMS["dp-admm"], Multiplier(1.0), Stage(agents=3, records=4))
+        run = scene(ALGORITHMS["dp-admm"], Multiplier(1.0), Scenario(agents=3, records=4))
         assert np.array_equal(np.flatnonzero(run.shards.features.any(axis=1)), run.shards.starts[[0, 3]])
 
     def test_in_one_run_coins_decide_the_victim_s_records_and_others_have_none(self):
-        run = crowd(ALGORITHMS["dp-admm"], Multiplier(1.0), Stage(agents=3, relation="zero-out"), 20)
+        run = crowd(ALGORITHMS["dp-admm"], Multiplier(1.0), Scenario(agents=3, relation="zero-out"), 20)
         coins = np.arange(20) % 3 == 0
         rows = run.shards(coins).features.any(axis=1).reshape(3, 20)
         assert np.array_equal(rows[0], ~coins)  # blank if the coin says so
@@ -111,9 +111,9 @@ class TestScene:
 
     def test_laplace_noise_is_attacked_along_the_diagonal_and_in_one_run_along_axes(self):
         recipe = ALGORITHMS["obj-l"]
-        rows = scene(recipe, Multiplier(1.0), Stage(records=1)).victims(2, 0).features
+        rows = scene(recipe, Multiplier(1.0), Scenario(records=1)).victims(2, 0).features
         assert np.allclose(np.abs(rows[rows.any(axis=1)]), np.sqrt(0.5))
-        for side in crowd(recipe, Multiplier(1.0), Stage(), 20).pairs:
+        for side in crowd(recipe, Multiplier(1.0), Scenario(), 20).pairs:
             assert np.array_equal(np.abs([row for row, _ in side]), np.eye(20))
 
     @pytest.mark.parametrize(
@@ -130,15 +130,15 @@ class TestScene:
         ],
     )
     def test_the_worst_that_a_recipe_accepts(self, name, loss, relation):
-        setting = chosen(ALGORITHMS[name], Stage())
+        setting = chosen(ALGORITHMS[name], Scenario())
         assert (setting.problem.loss.name, setting.relation) == (loss, relation)
 
     def test_what_is_asked_for_is_taken_or_refused(self):
-        asked = chosen(ALGORITHMS["dp-admm"], Stage(loss="smoothed-hinge:0.25", relation="zero-out", rounds=7))
+        asked = chosen(ALGORITHMS["dp-admm"], Scenario(loss="smoothed-hinge:0.25", relation="zero-out", rounds=7))
         assert (asked.problem.loss.width, str(asked.relation), asked.rounds) == (0.25, "zero-out", 7)
         with pytest.raises(InputError, match="one margin"):
-            chosen(ALGORITHMS["dvp"], Stage(loss="softmax"))
+            chosen(ALGORITHMS["dvp"], Scenario(loss="softmax"))
         with pytest.raises(InputError, match="unknown loss"):
-            chosen(ALGORITHMS["dvp"], Stage(loss="cubic"))
+            chosen(ALGORITHMS["dvp"], Scenario(loss="cubic"))
         with pytest.raises(InputError, match="unknown relation"):
-            chosen(ALGORITHMS["dvp"], Stage(relation="add-remove"))
+            chosen(ALGORITHMS["dvp"], Scenario(relation="add-remove"))

@@ -16,8 +16,8 @@ from dpadmm.admm.algorithm import Algorithm
 from dpadmm.admm.noise import Multiplier, Noise
 from dpadmm.admm.perturbations import Gradient, Output
 from dpadmm.admm.perturbations.base import Release
-from dpadmm.audit.auditing import Audit, audit
-from dpadmm.audit.scene import Stage
+from dpadmm.audit.run import Audit, audit
+from dpadmm.audit.scene import Scenario
 from dpadmm.audit.transcripts import SideBySide
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
@@ -124,7 +124,7 @@ def attacked(algorithm: Algorithm | str, epsilon: float, delta: float = DELTA, *
 def test_the_variance_for_the_deviation(epsilon):
     """With a hundred records sigma is below one, and its square far below."""
     broken = recipe("dp-admm", Loudness(size=np.square))
-    found = attacked(broken, epsilon, stage=Stage(records=100))
+    found = attacked(broken, epsilon, stage=Scenario(records=100))
     assert found.violated
     assert found.ratio > 5.0
 
@@ -138,7 +138,7 @@ def test_half_the_noise(epsilon):
 
 @every_budget
 def test_the_sensitivity_of_the_data_at_hand(epsilon):
-    found = attacked(recipe("dp-admm", OfTheDataAtHand()), epsilon, stage=Stage(relation="zero-out"))
+    found = attacked(recipe("dp-admm", OfTheDataAtHand()), epsilon, stage=Scenario(relation="zero-out"))
     assert found.violated
     assert found.measured.statistic == "trained"  # only the size of the noise gives it away
 
@@ -159,7 +159,7 @@ def test_the_last_local_iterate_without_noise(epsilon):
 @pytest.mark.parametrize("name", ["dp-admm", "dpsgd"])
 def test_the_same_noise_in_every_round(name, epsilon):
     """Two rounds' difference has no noise. (Where a record shifts all rounds alike, it has no record in it either.)"""
-    stage = Stage(loss="logistic", relation="zero-out")
+    stage = Scenario(loss="logistic", relation="zero-out")
     assert attacked(name, epsilon, source=SameEveryRound, stage=stage).ratio > 5.0
     assert not attacked(name, epsilon, stage=stage).violated
 
@@ -188,7 +188,7 @@ FALSE = [
 def test_the_papers_totals(setting, name, epsilon, delta, updates):
     """AUDIT A2: what the papers say of 100 rounds, taken at its word."""
     algorithm = ALGORITHMS[name].tuned(updates=updates) if updates > 1 else name
-    found = attacked(algorithm, epsilon, delta, paper_noise=True, stage=Stage(rounds=100), transcripts=5_000)
+    found = attacked(algorithm, epsilon, delta, paper_noise=True, stage=Scenario(rounds=100), transcripts=5_000)
     claim = next(c for c in CLAIMS if (c.setting, c.epsilon_step, c.delta) == (setting, epsilon, delta))
     assert found.claim == "paper"
     assert found.claimed == pytest.approx(claim.total, rel=1e-12)
@@ -199,7 +199,7 @@ def test_the_papers_totals(setting, name, epsilon, delta, updates):
 
 def test_a_true_total_of_a_paper_is_not_refuted():
     """DP-ADMM's claims on its own grid are true by luck."""
-    found = attacked("dp-admm", 0.2, 1e-3, paper_noise=True, stage=Stage(rounds=100), transcripts=5_000)
+    found = attacked("dp-admm", 0.2, 1e-3, paper_noise=True, stage=Scenario(rounds=100), transcripts=5_000)
     assert found.claimed == pytest.approx(1.968, abs=1e-3)
     assert not found.violated
 
@@ -210,7 +210,7 @@ class TestObjectivePerturbation:
     0.1-GDP."""
 
     def found(self, offset: float, **more: Any) -> Audit:
-        stage = Stage(
+        stage = Scenario(
             loss="logistic", relation="zero-out", rounds=1, records=1, agents=1, rho=0.3, width=1,
             broadcast=(offset / 0.3,),
         )  # fmt: skip

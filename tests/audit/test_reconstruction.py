@@ -11,9 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from dpadmm.admm.solvers.base import Memory
-from dpadmm.audit.messages import messages
-from dpadmm.audit.picture import draw
-from dpadmm.audit.reconstruction import Reconstruction, _nothing, overheard, reconstruct, revealed
+from dpadmm.audit.observed import messages
+from dpadmm.audit.reconstruction import Reconstruction, _nothing, draw, overheard, reconstruct, revealed
 from dpadmm.datasets.registry import load
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.errors import InputError

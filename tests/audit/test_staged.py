@@ -23,7 +23,7 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.audit.attacks import trained
 from dpadmm.audit.bounds import BOUNDS, GAUSSIAN
 from dpadmm.audit.likelihood import RATIO, evidence
-from dpadmm.audit.messages import Message, messages
+from dpadmm.audit.observed import Message, messages
 from dpadmm.audit.transcripts import SideBySide
 from dpadmm.datasets import Dataset
 from dpadmm.engine.loop import Cohort, rounds, start

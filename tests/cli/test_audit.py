@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dpadmm.audit import Stage, audit
-from dpadmm.audit.table import BEGIN, END
+from dpadmm.audit import Scenario, audit
+from dpadmm.audit.summary import BEGIN, END
 from dpadmm.cli.audit import audit as command
 from dpadmm.papers import ALGORITHMS
 
@@ -23,7 +23,7 @@ def test_defaults_are_those_of_the_library() -> None:
     known = {name: each.default for name, each in inspect.signature(audit).parameters.items()}
     for name in ("delta", "transcripts", "canaries", "confidence", "seed", "method"):
         assert shown[name] == known[name]
-    assert shown["records"] == Stage().records
+    assert shown["records"] == Scenario().records
 
 
 def test_one_object_with_what_must_be_known(dpadmm: Any) -> None:
@@ -67,13 +67,13 @@ def test_parts_can_be_changed(dpadmm: Any) -> None:
 
 def test_all_that_is_asked_for_reaches_the_attack(dpadmm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr("dpadmm.audit.auditing.audit", lambda *one, **more: (seen.update(more), audit(*one, **more))[1])
+    monkeypatch.setattr("dpadmm.audit.run.audit", lambda *one, **more: (seen.update(more), audit(*one, **more))[1])
     dpadmm(
         "audit", "--algorithm", "dp-admm", "--epsilon", 4, "--delta", 1e-5, "--evaluation-epsilon", 1, "--lattice",
         "--records", 5, "--rounds", 2, "--loss", "logistic", "--relation", "zero-out", "--method", "clopper-pearson",
         "--canaries", 50, "--transcripts", 500, "--confidence", 0.9, "--seed", 2,
     )  # fmt: skip
-    assert seen.pop("stage") == Stage(
+    assert seen.pop("stage") == Scenario(
         loss="logistic", relation="zero-out", rounds=2, records=5, evaluation_epsilon=1.0, lattice=True
     )
     assert seen.pop("progress")
@@ -85,7 +85,7 @@ def test_all_that_is_asked_for_reaches_the_attack(dpadmm: Any, monkeypatch: pyte
 
 def test_one_refuted_claim_of_several_is_enough(dpadmm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = audit("dp-admm", 2.0, 1e-5, transcripts=1000)
-    monkeypatch.setattr("dpadmm.audit.auditing.audit", lambda _, epsilon, *a, **b: replace(found, claimed=epsilon))
+    monkeypatch.setattr("dpadmm.audit.run.audit", lambda _, epsilon, *a, **b: replace(found, claimed=epsilon))
     arguments = ("audit", "--algorithm", "dp-admm", "--epsilon", "0.1,9", "--delta", 1e-5, "--strict")
     shown, told = dpadmm(*arguments), dpadmm(*arguments, "--json")
     assert (shown.exit_code, told.exit_code) == (1, 1)
@@ -95,7 +95,7 @@ def test_one_refuted_claim_of_several_is_enough(dpadmm: Any, monkeypatch: pytest
 
 
 def test_a_document_is_looked_at_before_anything_is_attacked(dpadmm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpadmm.audit.auditing.audit", lambda *one, **more: pytest.fail("it is not"))
+    monkeypatch.setattr("dpadmm.audit.run.audit", lambda *one, **more: pytest.fail("it is not"))
     result = dpadmm("audit", "--algorithm", "dp-admm", "--epsilon", 1, "--write", "no-such-file.md")
     assert result.exit_code == 2
 
@@ -118,7 +118,7 @@ def test_one_run(dpadmm: Any) -> None:
 
 
 def test_all_of_them_into_a_document(dpadmm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpadmm.audit.table.ALGORITHMS", {n: ALGORITHMS[n] for n in ("admm", "dp-admm", "pvp")})
+    monkeypatch.setattr("dpadmm.audit.summary.ALGORITHMS", {n: ALGORITHMS[n] for n in ("admm", "dp-admm", "pvp")})
     document = tmp_path / "audit.md"
     document.write_text(f"{BEGIN}\n{END}\n")
     arguments = ("audit", "--algorithm", "all", "--epsilon", 1, "--delta", 1e-5, *SHORT, "--write", document)

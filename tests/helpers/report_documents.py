@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 import random
 
-from dpadmm.report.document import Axis, Chart, Document, Edge, Guarantee, Node, Run, Series
+from dpadmm.report.document import Axis, Chart, Document, DrawnNode, Edge, GuaranteeText, RunCard, Series
 
 MADE = "2026-03-04T05:06:07+00:00"
 HOSTILE = '</script><img src=x onerror="window.hacked=1"><script>window.hacked=2</script>&lt;b&gt; \' " \u2028 \ud800'
-PRIVATE = Guarantee(
+PRIVATE = GuaranteeText(
     True,
     "Whoever sees everything that was sent learns almost nothing about any one record: what they can conclude changes "
     "by a factor of at most 2.7, but for one chance in 100,000.",
     "(1, 1e-05)-DP per agent, replace one record, exact composition of 100 Gaussian releases (mu = 0.2612)",
 )
-OPEN = Guarantee(False, "Nothing protects the records: everything was sent as it is.", "no noise, no guarantee")
+OPEN = GuaranteeText(False, "Nothing protects the records: everything was sent as it is.", "no noise, no guarantee")
 FACTS = [("algorithm", "dp-admm"), ("data", "adult"), ("agents", "1"), ("loss", "logistic"), ("seed", "7")]
 
 
-def run(name: str = "dp-admm on adult", rounds: int = 100, **changes: object) -> Run:
+def run(name: str = "dp-admm on adult", rounds: int = 100, **changes: object) -> RunCard:
     values = {"state": "finished", "round": rounds, "rounds": rounds, "guarantee": PRIVATE, "facts": FACTS}
     spec = '[data]\nname = "adult"\n\n[algorithm]\nname = "dp-admm"\n'
-    return Run(**{"name": name, "spec": spec, **values, **changes})
+    return RunCard(**{"name": name, "spec": spec, **values, **changes})
 
 
 def falling(rounds: int, start: float, rate: float, seed: int) -> list[float]:
@@ -91,12 +91,12 @@ def network_chart(nodes: int, groups: int) -> Chart:
         group = index * groups // nodes
         angle = 2 * math.pi * group / groups
         x, y = (2 * math.cos(angle) + places.gauss(0, 0.4), 2 * math.sin(angle) + places.gauss(0, 0.4))
-        made.append(Node(f"bus {index + 1}", x, y, f"area {group + 1}", 0.9 + index / 1000, f"demand {index} MW"))
+        made.append(DrawnNode(f"bus {index + 1}", x, y, f"area {group + 1}", 0.9 + index / 1000, f"demand {index} MW"))
     edges = [Edge(i - 1, i, i / 10, "line", strong=made[i].group != made[i - 1].group) for i in range(1, nodes)]
     return Chart("grid", "network", "The network", "Who talks to whom.", "network", nodes=made, edges=edges)
 
 
-def document(runs: list[Run], charts: list[Chart], title: str = "A private model of incomes") -> Document:
+def document(runs: list[RunCard], charts: list[Chart], title: str = "A private model of incomes") -> Document:
     return Document(title, MADE, "0.1.0", runs, charts)
 
 
@@ -130,11 +130,11 @@ def power() -> Document:
 def hostile() -> Document:
     charts = [
         Chart("one", "model", HOSTILE, HOSTILE, "bars", names=[HOSTILE, "=1+1"], series=[Series(HOSTILE, [1.0, -2.0])]),
-        Chart("two", "network", HOSTILE, HOSTILE, "network", nodes=[Node(HOSTILE, 0, 0, HOSTILE, 1.0, HOSTILE)]),
+        Chart("two", "network", HOSTILE, HOSTILE, "network", nodes=[DrawnNode(HOSTILE, 0, 0, HOSTILE, 1.0, HOSTILE)]),
         Chart("three", "convergence", HOSTILE, HOSTILE, "lines", Axis(HOSTILE), Axis(HOSTILE), [1.0, 2.0],
               series=[Series(HOSTILE, [1.0, 2.0]), Series("other", [2.0, 3.0])]),
     ]  # fmt: skip
-    guarantee = Guarantee(False, HOSTILE, HOSTILE)
+    guarantee = GuaranteeText(False, HOSTILE, HOSTILE)
     facts = [(HOSTILE, HOSTILE)]
     bad = run(
         HOSTILE, state="crashed", guarantee=guarantee, facts=facts, warnings=[HOSTILE], error=HOSTILE, spec=HOSTILE

@@ -12,7 +12,7 @@ import small_federation as federation
 
 from dpadmm.engine.output import status
 from dpadmm.report.document import Chart, Document
-from dpadmm.report.gathering import gather
+from dpadmm.report.gather import gather
 from dpadmm.report.wording import SIMULATED, UNKNOWN
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
 from dpadmm.report.document import Chart, Document
-from dpadmm.report.gathering import gather
+from dpadmm.report.gather import gather
 from dpadmm.report.page import html
 
 pytest.importorskip("scs", reason="needs the extra 'power'")

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
-from dpadmm.report.gathering import gather
+from dpadmm.report.gather import gather
 
 pytest.importorskip("scs", reason="needs the extra 'power'")
 

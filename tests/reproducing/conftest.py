@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dpadmm.papers import ALGORITHMS
-from dpadmm.reproducing.reproduce import reproduce
 from dpadmm.reproducing.results import Results, load
+from dpadmm.reproducing.run import reproduce
 from dpadmm.reproducing.target import Target, read
 
 pytest.importorskip("matplotlib", reason="needs the extra 'plot'")

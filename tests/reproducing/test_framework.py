@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from dpadmm.cli.main import app
 from dpadmm.errors import InputError
 from dpadmm.reproducing import collection
-from dpadmm.reproducing.checks import Answer, answers, totals, verdict
+from dpadmm.reproducing.checks import CheckResult, answers, totals, verdict
 from dpadmm.reproducing.outcome import Outcome, Track
-from dpadmm.reproducing.pages import MOST_ROWS, page
-from dpadmm.reproducing.reproduce import reproduce
+from dpadmm.reproducing.page import MOST_ROWS, page
 from dpadmm.reproducing.results import Results, load
+from dpadmm.reproducing.run import reproduce
 from dpadmm.reproducing.target import Check, Job, Point, read
 
 # -- what a file may say -----------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_a_loss_that_never_rises_has_no_jump():
     ],
 )
 def test_a_verdict_is_a_count(counts, word):
-    assert verdict([Answer("", holds, of, False) for holds, of in counts]) == word
+    assert verdict([CheckResult("", holds, of, False) for holds, of in counts]) == word
 
 
 def test_totals_are_of_private_curves():

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.reproducing.running import run
+from dpadmm.reproducing.run import run
 from dpadmm.reproducing.target import Job, read
 
 FOLDER = Path(__file__).parents[2] / "reproductions"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpadmm.audit.auditing import Audit, audit
 from dpadmm.audit.reconstruction import Reconstruction, reconstruct
-from dpadmm.audit.scene import Stage
+from dpadmm.audit.run import Audit, audit
+from dpadmm.audit.scene import Scenario
 
-__all__ = ["Audit", "Reconstruction", "Stage", "audit", "reconstruct"]
+__all__ = ["Audit", "Reconstruction", "Scenario", "audit", "reconstruct"]

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
-from dpadmm.audit.bounds import Bound, Mistakes
+from dpadmm.audit.bounds import Bound, Measured, Mistakes
 from dpadmm.audit.likelihood import NOISE, RATIO
-from dpadmm.audit.measured import Measured
 from dpadmm.audit.scene import Scene
-from dpadmm.audit.transcripts import Progress, SideBySide, Source, transcripts
+from dpadmm.audit.transcripts import Progress, RandomnessSource, SideBySide, transcripts
 from dpadmm.privacy.randomness import derived
 
 TRAINING = 1.0  # transcripts to fix an attack on, for each that it is tried on
@@ -63,7 +62,7 @@ def distinguish(
     confidence: float,
     delta: float,
     seed: int,
-    source: Source = SideBySide,
+    source: RandomnessSource = SideBySide,
     progress: Progress | None = None,
 ) -> Measured:
     """Fixes an attack on some transcripts and tries it on others, `count` of each data set."""

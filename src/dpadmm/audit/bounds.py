@@ -97,16 +97,13 @@ def _epsilons(mus: FloatArray, delta: float) -> FloatArray:
 
 
 Bound = Callable[[Mistakes, float, float], FloatArray]
-
 GAUSSIAN, EXACT, ONE_RUN = "gdp", "clopper-pearson", "one-run"
-
 METHODS: dict[str, str] = {
     GAUSSIAN: "fits mu-GDP to the mistakes: sharpest, for claims of Gaussian releases only",
     EXACT: "bounds the mistakes by exact intervals: for any claim",
     ONE_RUN: "one run with many canaries, each put in by a coin: for any claim, and for large models",
 }
 """By name, with what they are."""
-
 BOUNDS: dict[str, tuple[Bound, ...]] = {GAUSSIAN: (gaussian_sum, gaussian_pair), EXACT: (clopper_pearson,)}
 """What a method can be carried out by, the usual one first; which is used must be fixed beforehand."""
 
@@ -143,3 +140,17 @@ def guessed(canaries: int, guesses: int, right: int, confidence: float, delta: f
         refuted = chance(canaries, guesses, right, middle, delta) <= error
         low, high = (middle, high) if refuted else (low, middle)
     return low
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A lower bound on epsilon, and how it was found."""
+
+    lower_bound: float
+    transcripts: int  # of each of the two data sets, beside those that the attack was fixed on
+    training: int  # those
+    canaries: int  # records in question at the same time
+    statistic: str
+    false_positives: float  # rates that were seen: of guesses for the second data set that were wrong,
+    false_negatives: float  # and of those for the first
+    curve: tuple[tuple[float, float], ...] = ()  # the two rates, by where the line is drawn: to look at

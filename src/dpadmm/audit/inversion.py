@@ -56,7 +56,7 @@ class Recovered:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class RecoveredMatch:
     """Recovered records beside the true ones, in the order of the latter."""
 
     rows: FloatArray
@@ -221,7 +221,7 @@ def _search(fit: Fit, records: int, bound: float, seed: int) -> FloatArray:
     return best
 
 
-def compare(found: Recovered, rows: FloatArray, labels: IntArray) -> Comparison:
+def compare(found: Recovered, rows: FloatArray, labels: IntArray) -> RecoveredMatch:
     """Every true record beside the recovered one that an assignment of all gives it."""
     target = rows * labels[:, None] if found.products else rows
     apart = np.linalg.norm(target[:, None, :] - found.rows[None, :, :], axis=2)
@@ -229,7 +229,7 @@ def compare(found: Recovered, rows: FloatArray, labels: IntArray) -> Comparison:
     matched = found.rows[order]
     lengths = np.maximum(np.linalg.norm(target, axis=1), TINY)
     products = lengths * np.maximum(np.linalg.norm(matched, axis=1), TINY)
-    return Comparison(
+    return RecoveredMatch(
         rows=matched,
         relative_error=np.linalg.norm(matched - target, axis=1) / lengths,
         cosine=np.einsum("md,md->m", matched, target) / products,

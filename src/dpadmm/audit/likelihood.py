@@ -25,7 +25,7 @@ from dpadmm.admm.perturbations import Objective, Output, Unperturbed
 from dpadmm.admm.rounds import answer, subproblem
 from dpadmm.admm.solvers import GradientSteps, Solver
 from dpadmm.admm.subproblem import Subproblem
-from dpadmm.audit.messages import EVALUATION, Message
+from dpadmm.audit.observed import EVALUATION, Message
 from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Laplace, Mechanism
 from dpadmm.problems.shards import Shards
 

@@ -18,12 +18,11 @@ import numpy as np
 from dpadmm._arrays import BoolArray, FloatArray, IntArray
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.noise import NoiseRequest
-from dpadmm.audit.bounds import guessed
+from dpadmm.audit.bounds import Measured, guessed
 from dpadmm.audit.likelihood import noise_scale, silent
-from dpadmm.audit.measured import Measured
-from dpadmm.audit.messages import messages
 from dpadmm.audit.neighbours import Record, blank, sheet, worst_pair
-from dpadmm.audit.scene import Stage, chosen, noise_norm
+from dpadmm.audit.observed import messages
+from dpadmm.audit.scene import Scenario, chosen, noise_norm
 from dpadmm.engine.loop import Cohort, start
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import SeededRandomness, derived, generator
@@ -55,7 +54,7 @@ class Crowd:
         return sheet(self.plan.setting.problem.loss, [[record] for record in self.pairs[side]], self.norm_bound)
 
 
-def crowd(recipe: Algorithm, request: NoiseRequest, stage: Stage, canaries: int) -> Crowd:
+def crowd(recipe: Algorithm, request: NoiseRequest, stage: Scenario, canaries: int) -> Crowd:
     """The run to be attacked, with the noise asked for."""
     if not FEWEST <= canaries <= MOST:
         raise InputError(f"{canaries} canaries: between {FEWEST} and {MOST:,} fit into one run.")

@@ -34,7 +34,7 @@ WORST = ("quantile", "smoothed-hinge")  # they attain their bounds at zero, and 
 
 
 @dataclass(frozen=True)
-class Stage:
+class Scenario:
     """The attacker's public choices. None: the worst that the recipe accepts."""
 
     loss: str | None = None
@@ -67,7 +67,7 @@ class Scene:
         return self.shards.take(np.full(rows, side * self.agents))
 
 
-def scene(recipe: Algorithm, request: NoiseRequest, stage: Stage) -> Scene:
+def scene(recipe: Algorithm, request: NoiseRequest, stage: Scenario) -> Scene:
     """The run to be attacked, with the noise asked for."""
     setting = chosen(recipe, stage)
     loss, width, bound = setting.problem.loss, stage.width, stage.norm_bound
@@ -87,7 +87,7 @@ def noise_norm(recipe: Algorithm) -> int:
     return MECHANISMS[getattr(recipe.phases[0].perturbation, "mechanism", "gaussian")].norm
 
 
-def chosen(recipe: Algorithm, stage: Stage) -> Setting:
+def chosen(recipe: Algorithm, stage: Scenario) -> Setting:
     """The terms of the worst case that a recipe accepts; the recipe's own refusal if it accepts none."""
     refusal: InputError | None = None
     for loss, relation in _candidates(recipe, stage):
@@ -100,7 +100,7 @@ def chosen(recipe: Algorithm, stage: Stage) -> Setting:
     raise refusal or InputError("an evaluation is an error rate: it needs a loss of classes, such as 'smoothed-hinge'.")
 
 
-def _candidates(recipe: Algorithm, stage: Stage) -> Iterator[tuple[Loss, Relation]]:
+def _candidates(recipe: Algorithm, stage: Scenario) -> Iterator[tuple[Loss, Relation]]:
     names: tuple[str, ...] = (*WORST, *(name for name in LOSSES if name not in WORST))
     if recipe.base_loss in STATISTICS:
         names = (recipe.base_loss,)
@@ -112,7 +112,7 @@ def _candidates(recipe: Algorithm, stage: Stage) -> Iterator[tuple[Loss, Relatio
             yield loss, relation
 
 
-def _setting(recipe: Algorithm, loss: Loss, relation: Relation, stage: Stage) -> Setting:
+def _setting(recipe: Algorithm, loss: Loss, relation: Relation, stage: Scenario) -> Setting:
     counts = np.full(stage.agents, stage.records)
     return Setting(
         problem=Problem(loss, records=int(counts.sum()) if recipe.weighting == "records" else None),

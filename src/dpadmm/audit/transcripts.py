@@ -14,14 +14,14 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray, WordArray
 from dpadmm.audit.likelihood import evidence
-from dpadmm.audit.messages import messages
+from dpadmm.audit.observed import messages
 from dpadmm.audit.scene import Scene
 from dpadmm.engine.loop import Cohort, State, start
 from dpadmm.privacy.randomness import Randomness, SeededRandomness, derived
 
 TOGETHER = 20_000  # transcripts of one batch
 
-Source = Callable[[int, int], Randomness]
+RandomnessSource = Callable[[int, int], Randomness]
 """Where noise comes from, by a seed and the number of agents in a run."""
 
 Progress = Callable[[int, int], None]
@@ -43,7 +43,7 @@ class SideBySide:
 
 
 def transcripts(
-    scene: Scene, each: int, seed: int, source: Source = SideBySide, progress: Progress | None = None
+    scene: Scene, each: int, seed: int, source: RandomnessSource = SideBySide, progress: Progress | None = None
 ) -> FloatArray:
     """The evidence of every round, (2, each, rounds, kinds): of transcripts of the first data set and of the second."""
     parts, done = [], 0

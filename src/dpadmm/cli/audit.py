@@ -15,7 +15,7 @@ from dpadmm.cli.options import numbers
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.audit.auditing import Audit
+    from dpadmm.audit.run import Audit
 
 
 def register(app: typer.Typer) -> None:
@@ -89,10 +89,10 @@ def audit(
     as well as can be; how often it is right bounds epsilon from below. A bound
     above the claim refutes it; a bound below proves nothing.
     """
-    from dpadmm.audit import table as all_of_them
-    from dpadmm.audit import tradeoff
-    from dpadmm.audit.auditing import audit as attack
-    from dpadmm.audit.scene import Stage
+    from dpadmm.audit import summary
+    from dpadmm.audit import summary as all_of_them
+    from dpadmm.audit.run import audit as attack
+    from dpadmm.audit.scene import Scenario
     from dpadmm.cli import figures
     from dpadmm.spec import resolve
     from dpadmm.spec.declare import RunSpec
@@ -102,9 +102,9 @@ def audit(
         all_of_them.read(write)
     if picture is not None:
         figures.check(picture, "--picture")
-        tradeoff.check(len(budgets) * (all_of_them.COUNT if algorithm == "all" else 1), method)
+        summary.check(len(budgets) * (all_of_them.COUNT if algorithm == "all" else 1), method)
     more: dict[str, Any] = {
-        "stage": Stage(
+        "stage": Scenario(
             loss=loss,
             relation=relation,
             rounds=rounds,
@@ -133,7 +133,7 @@ def audit(
     if write is not None:
         all_of_them.write(write, found)
     if picture is not None:
-        tradeoff.draw(found, picture)
+        summary.draw(found, picture)
     if as_json:
         many = algorithm == "all" or len(budgets) > 1
         print_json({"audits": [each.summary() for each in found]} if many else found[0].summary())
@@ -144,7 +144,7 @@ def audit(
 
 
 def _show(found: list[Audit]) -> None:
-    from dpadmm.audit.table import how
+    from dpadmm.audit.summary import how
 
     shown = table(["algorithm", "loss", "relation", "claimed", "at least", "ratio", "method"])
     for each in found:

@@ -29,8 +29,8 @@ def temporary(name: str) -> Path:
 
 def show_report(folder: Path, quiet: bool) -> None:
     """Writes a run's report into its folder and shows it."""
-    from dpadmm.report.gathering import gather
-    from dpadmm.report.writing import write
+    from dpadmm.report.gather import gather
+    from dpadmm.report.page import write
 
     path = folder / "report.html"
     write(gather([folder]), path)

@@ -105,7 +105,7 @@ def power_flow(
             "out": None if folder is None else str(folder),
         }
         if folder is not None:
-            from dpadmm.applications.power_flow.folder import finish
+            from dpadmm.applications.power_flow.output import finish
 
             finish(folder, result, summary)
     if picture is not None:
@@ -128,7 +128,7 @@ def _told(folder: Path | None, terms: Terms, case: str, seed: int) -> StatusWrit
         from dpadmm.engine.output.status import StatusWriter
 
         return StatusWriter(None, terms.rounds, 1)
-    from dpadmm.applications.power_flow.folder import begin
+    from dpadmm.applications.power_flow.output import begin
 
     return begin(folder, terms, case, seed)
 

@@ -11,7 +11,7 @@ from dpadmm.cli.console import AsJson, examples, number, out, print_json, table
 from dpadmm.cli.options import numbers
 
 if TYPE_CHECKING:
-    from dpadmm.audit.reconstruction import Finding, Reconstruction
+    from dpadmm.audit.reconstruction import Reconstruction, RecordFinding
 
 SHOWN = 8  # features of each record of a table
 ANSWERS = {True: "right", False: "wrong", None: "-"}
@@ -72,7 +72,7 @@ def reconstruct(
         target=target, data_dir=data_dir,
     )  # fmt: skip
     if picture is not None:
-        from dpadmm.audit.picture import draw
+        from dpadmm.audit.reconstruction import draw
 
         draw(found, picture)
     if as_json:
@@ -137,7 +137,7 @@ def _show_values(found: Reconstruction) -> None:
     out().print(values)
 
 
-def _name(found: Reconstruction, attack: Finding) -> str:
+def _name(found: Reconstruction, attack: RecordFinding) -> str:
     return (
         f"{found.twin}, no privacy"
         if attack.budget is None

@@ -36,8 +36,8 @@ def report(
     Runs may be finished, going on, interrupted or crashed. Only the folders'
     own files are read, never any records; the page loads nothing.
     """
-    from dpadmm.report.gathering import gather
-    from dpadmm.report.writing import check, write
+    from dpadmm.report.gather import gather
+    from dpadmm.report.page import check, write
 
     check(file, force)
     document = gather(runs)

@@ -63,7 +63,7 @@ def reproduce(
     where it was when it is started again.
     """
     from dpadmm.reproducing import collection
-    from dpadmm.reproducing.pages import page
+    from dpadmm.reproducing.page import page
     from dpadmm.reproducing.target import REQUIRED, SCALES
 
     if scale not in SCALES:
@@ -111,7 +111,7 @@ def _list(chosen: list[Target], scale: str, as_json: bool) -> None:
 
 
 def _redraw(chosen: list[Target], scale: str, kept: Path, place: Path, as_json: bool) -> None:
-    from dpadmm.reproducing.reproduce import redraw
+    from dpadmm.reproducing.run import redraw
 
     drawn = redraw(chosen, scale, kept, place)
     if not drawn:
@@ -123,8 +123,8 @@ def _redraw(chosen: list[Target], scale: str, kept: Path, place: Path, as_json: 
 
 
 def _run(chosen: list[Target], scale: str, kept: Path, place: Path, workers: int, as_json: bool) -> None:
-    from dpadmm.reproducing.reproduce import forget
-    from dpadmm.reproducing.reproduce import reproduce as run
+    from dpadmm.reproducing.run import forget
+    from dpadmm.reproducing.run import reproduce as run
 
     work = kept / "unfinished"
     summaries: list[dict[str, Any]] = []

@@ -29,7 +29,7 @@ def slope(
     """
     import numpy as np
 
-    from dpadmm.applications.functional.model import CurveModel
+    from dpadmm.applications.curves.model import CurveModel
     from dpadmm.cli import figures
 
     if draw is not None:
@@ -38,7 +38,7 @@ def slope(
     t = np.linspace(0.0, 1.0, points)
     values = model.slope(t)
     if draw is not None:
-        from dpadmm.applications.functional.picture import draw as picture
+        from dpadmm.applications.curves.model import draw as picture
 
         picture(model, draw)
     if as_json:

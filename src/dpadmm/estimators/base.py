@@ -29,7 +29,7 @@ _LARGEST_SEED = 2**31 - 1
 
 
 @dataclass
-class Task:
+class FitTask:
     """What is to be learned: targets as the loss wants them, and the penalty's weight beside the mean loss."""
 
     loss: str | None  # None: as `auto` chooses it
@@ -60,7 +60,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     strict: bool
     random_state: Any
 
-    def _learn(self, X: Any, task: Task, owners: Any) -> FloatArray:
+    def _learn(self, X: Any, task: FitTask, owners: Any) -> FloatArray:
         """Fits, says what it cost, and returns the model (columns with the intercept's, outputs) in the units of X."""
         # Here, so that importing the estimators does not wait for compilers.
         from dpadmm.datasets import Dataset
@@ -88,7 +88,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return self._unscaled(fitted.model, X.shape[1], bound, task.target_bound)
 
     def _experiment(
-        self, task: Task, bound: float, owners: NDArray[np.str_] | None, records: int, seed: int
+        self, task: FitTask, bound: float, owners: NDArray[np.str_] | None, records: int, seed: int
     ) -> Experiment:
         from dpadmm.papers import ALGORITHMS
         from dpadmm.spec.declare import Experiment
@@ -138,7 +138,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return True, secrets.randbelow(_LARGEST_SEED)
         return False, int(check_random_state(self.random_state).randint(_LARGEST_SEED))
 
-    def _given_or_leaked(self, task: Task, name: str, values: Any, found: Any, what: str) -> float:
+    def _given_or_leaked(self, task: FitTask, name: str, values: Any, found: Any, what: str) -> float:
         """A public bound, or the one that the records have, which is then told to everybody."""
         given = getattr(self, name)
         if given is not None:
@@ -179,7 +179,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _privacy(prepared: Prepared, fitted: Fitted, task: Task) -> Privacy:
+def _privacy(prepared: Prepared, fitted: Fitted, task: FitTask) -> Privacy:
     from dpadmm.spec import resolve
 
     run, shards = prepared.experiment.run, prepared.shards

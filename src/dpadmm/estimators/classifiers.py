@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
-from dpadmm.estimators.base import PrivateLinearModel, Task
+from dpadmm.estimators.base import FitTask, PrivateLinearModel
 from dpadmm.spec.declare import AUTO
 
 
@@ -66,7 +66,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: igno
         if len(found) < 2:
             raise InputError(f"a classifier needs records of two classes; there is one class, {found.tolist()[0]!r}.")
         weight = None if self.C is None else 1.0 / (inputs.positive("C", self.C) * X.shape[0])
-        task = Task(self._loss(len(found)), codes, tuple(map(str, found)), weight)
+        task = FitTask(self._loss(len(found)), codes, tuple(map(str, found)), weight)
         task.public.append(told)
         matrix = self._learn(X, task, owners)
         self.classes_ = found

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
-from dpadmm.estimators.base import PrivateLinearModel, Task
+from dpadmm.estimators.base import FitTask, PrivateLinearModel
 from dpadmm.spec.declare import AUTO
 
 CLIP = 1.0  # of a residual's pull, where targets lie in [-1, 1]
@@ -63,7 +63,7 @@ class PrivateRegressor(RegressorMixin, PrivateLinearModel, ABC):  # type: ignore
         """Fits to rows X and numbers y; `owners` names who holds each record, else `n_agents` share them at random."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
-        task = Task(self._loss(), y, None, self._weight(X.shape[0]), degree=self.degree)
+        task = FitTask(self._loss(), y, None, self._weight(X.shape[0]), degree=self.degree)
         task.target_bound = self._given_or_leaked(task, "target_bound", y, inputs.farthest, "the largest target")
         task.targets = np.clip(y / task.target_bound, -1.0, 1.0)
         matrix = self._learn(X, task, owners)

@@ -36,7 +36,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Node:
+class DrawnNode:
     name: str
     x: float
     y: float
@@ -66,13 +66,13 @@ class Chart:
     at: Sequence[float] = ()  # the common x of series without their own
     names: Sequence[str] = ()  # of bars
     series: Sequence[Series] = ()
-    nodes: Sequence[Node] = ()
+    nodes: Sequence[DrawnNode] = ()
     edges: Sequence[Edge] = ()
     simulated: bool = False  # shows what only a simulation may look at, and is labelled so
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class GuaranteeText:
     private: bool
     plain: str  # one sentence that a lawyer can read
     exact: str  # one line that a privacy engineer can check
@@ -81,12 +81,12 @@ class Guarantee:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunCard:
     name: str
     state: State
     round: int
     rounds: int
-    guarantee: Guarantee
+    guarantee: GuaranteeText
     facts: Sequence[tuple[str, str]]  # what was run: label and value
     warnings: Sequence[str] = ()
     error: str = ""  # of a run that crashed, where it is known
@@ -98,7 +98,7 @@ class Document:
     title: str
     made: str  # ISO date and time, UTC
     version: str
-    runs: Sequence[Run]
+    runs: Sequence[RunCard]
     charts: Sequence[Chart]
 
     def to_json(self) -> dict[str, Any]:

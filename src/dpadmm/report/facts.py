@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpadmm.report.budget import HOLDERS, spent_by
-from dpadmm.report.document import Guarantee, Run
+from dpadmm.report.charts.budget import HOLDERS, spent_by
+from dpadmm.report.document import GuaranteeText, RunCard
 from dpadmm.report.reading import Found, blame
 from dpadmm.report.wording import UNKNOWN, Promise, guarantee, open_run
 
 
-def told(run: Found) -> Run:
+def told(run: Found) -> RunCard:
     """A run as the page has it."""
     with blame(run.path / "result.json", run.path / "plan.json"):
         facts = _power(run) if run.kind == "power-flow" else _learning(run)
         warnings = (run.result if run.result is not None else run.facts).get("warnings", ())
-        return Run(
+        return RunCard(
             name=run.name,
             state=run.state,
             round=run.round,
@@ -29,7 +29,7 @@ def told(run: Found) -> Run:
         )
 
 
-def _guarantee(run: Found) -> Guarantee:
+def _guarantee(run: Found) -> GuaranteeText:
     holder = HOLDERS[run.kind]
     if not run.facts:
         return UNKNOWN

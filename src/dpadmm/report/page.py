@@ -10,10 +10,13 @@ import base64
 import hashlib
 import html as markup
 import json
+import os
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 
+from dpadmm.errors import InputError
 from dpadmm.report.document import Document
 
 # In the order in which they build on each other.
@@ -62,3 +65,32 @@ def _policy(style: str, script: str, live: bool) -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+MARK = b'<meta name="generator" content="dpadmm">'
+_HEAD = 100_000  # bytes in which the mark must be
+
+
+def check(path: Path, force: bool = False) -> None:
+    """Before the work: whether the file may be written."""
+    if path.is_dir():
+        raise InputError(f"-o {str(path)!r} is a folder; name a file, such as report.html.")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"-o {str(path)!r}: there is no folder {str(path.absolute().parent)!r}.")
+    if path.exists() and not force:
+        with path.open("rb") as file:
+            if MARK not in file.read(_HEAD):
+                raise InputError(f"-o {str(path)!r} is not a report of dpadmm; --force writes over it all the same.")
+
+
+def write(document: Document, path: Path) -> int:
+    """The page's size in bytes."""
+    page = html(document).encode()
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(page)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InputError(f"-o {str(path)!r} cannot be written: {error.strerror}.") from None
+    return len(page)

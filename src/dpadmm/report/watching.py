@@ -13,8 +13,8 @@ from pathlib import Path
 
 from dpadmm.errors import InputError
 from dpadmm.report.document import Document
-from dpadmm.report.gathering import document as shown
-from dpadmm.report.gathering import waiting
+from dpadmm.report.gather import document as shown
+from dpadmm.report.gather import waiting
 from dpadmm.report.page import html
 from dpadmm.report.reading import NotYet, breathes, read
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from dpadmm.privacy.accounting import ACCOUNTANTS
-from dpadmm.report.document import Guarantee, State
+from dpadmm.report.document import GuaranteeText, State
 
 LARGE = 5.0  # an epsilon from which on the factor promises little
 HUGE = 20.0  # and from which on it is not worth writing out
@@ -27,7 +27,7 @@ SCALED = (
     "This run is not private as a whole: the records were scaled by statistics of the records themselves, which no "
     "promise covers."
 )
-UNKNOWN = Guarantee(False, "Nothing is known of this run yet, and nothing is promised.", "no plan yet")
+UNKNOWN = GuaranteeText(False, "Nothing is known of this run yet, and nothing is promised.", "no plan yet")
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Promise:
     neighbours: str = ""  # of power flow, whose records are the loads of a bus
 
 
-def open_run(holder: str = "agent") -> Guarantee:
+def open_run(holder: str = "agent") -> GuaranteeText:
     """Of a recipe that is not private."""
-    return Guarantee(
+    return GuaranteeText(
         False,
         f"This run promises no privacy: every {holder} sends answers that are computed from its records without any "
         f"noise, and what is sent may give records away.",
@@ -61,10 +61,10 @@ def open_run(holder: str = "agent") -> Guarantee:
     )
 
 
-def guarantee(promise: Promise) -> Guarantee:
+def guarantee(promise: Promise) -> GuaranteeText:
     """Of a recipe that is."""
     if promise.epsilon is None:
-        return Guarantee(
+        return GuaranteeText(
             False,
             f"This run promises no privacy: its noise was set to zero, or is not enough for any bound, so what every "
             f"{promise.holder} sends may give records away.",
@@ -77,7 +77,7 @@ def guarantee(promise: Promise) -> Guarantee:
     if not promise.public_preprocessing:
         notes.insert(0, f"Of the rounds alone: {plain}")
         plain = SCALED
-    return Guarantee(promise.public_preprocessing, plain, _exact(promise), tuple(notes), promise.simulated)
+    return GuaranteeText(promise.public_preprocessing, plain, _exact(promise), tuple(notes), promise.simulated)
 
 
 def _sentence(promise: Promise) -> str:

@@ -12,7 +12,7 @@ Finding = tuple[Job, Outcome]
 
 
 @dataclass(frozen=True)
-class Answer:
+class CheckResult:
     """How often a claim was looked at, and how often it was so."""
 
     says: str
@@ -29,12 +29,12 @@ class Answer:
         return f"{self.says}: {how} ({self.holds} of {self.of})"
 
 
-def answers(target: Target, findings: Sequence[Finding]) -> list[Answer]:
+def answers(target: Target, findings: Sequence[Finding]) -> list[CheckResult]:
     """What each check of a target comes to."""
     return [_answer(check, findings) for check in target.checks]
 
 
-def verdict(found: Sequence[Answer]) -> str:
+def verdict(found: Sequence[CheckResult]) -> str:
     """One word for the table."""
     holds, of = sum(answer.holds for answer in found), sum(answer.of for answer in found)
     if not of:
@@ -42,10 +42,10 @@ def verdict(found: Sequence[Answer]) -> str:
     return "holds" if holds == of else "does not hold" if 2 * holds < of else "holds in part"
 
 
-def _answer(check: Check, findings: Sequence[Finding]) -> Answer:
+def _answer(check: Check, findings: Sequence[Finding]) -> CheckResult:
     inside = [(job, outcome) for job, outcome in findings if job.fits(check.where)]
     results = _pairs(check, inside) if check.below or check.near else _along(check, inside)
-    return Answer(check.says, sum(results), len(results), check.asserted)
+    return CheckResult(check.says, sum(results), len(results), check.asserted)
 
 
 def _pairs(check: Check, inside: Sequence[Finding]) -> list[bool]:

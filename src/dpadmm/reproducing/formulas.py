@@ -6,18 +6,24 @@ A file names one with `formula = "..."`; it is given the run's settings and retu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpadmm._arrays import FloatArray
+from dpadmm.admm.algorithm import Plan
+from dpadmm.admm.perturbations import Output
 from dpadmm.admm.topology.graph import count_nodes
 from dpadmm.datasets.curves import TRUTH
 from dpadmm.errors import unknown
 from dpadmm.privacy.calibration import classic_multiplier
 
-Formula = Callable[[dict[str, Any]], dict[str, Any]]
+if TYPE_CHECKING:
+    from dpadmm.applications.power_flow.terms import Terms
+    from dpadmm.applications.power_flow.zones import Decomposition
 
+Formula = Callable[[dict[str, Any]], dict[str, Any]]
 C_1 = 1.0  # 004 takes it from 000, whose algorithm it is, although its scores are longer
 LOUDER = 18.0
 LENGTH = float(np.linalg.norm(TRUTH))  # c_w: of the true coefficients
@@ -90,3 +96,46 @@ FORMULAS: dict[str, Formula] = {
     "zhou-xiang": zhou_xiang,
     "zhou-xiang-no-root": zhou_xiang_no_root,
 }
+
+# E |x| of noise of scale one
+MEAN_SIZE = {"gaussian": math.sqrt(2.0 / math.pi), "laplace": 1.0}
+VARIANCE = {"gaussian": 1.0, "laplace": 2.0}
+
+
+def of_training(plan: Plan, rounds: Sequence[int]) -> FloatArray | None:
+    """(6.5): the mean over entries of |noise|, summed over agents and local updates; None for other kinds of noise."""
+    phase, mechanism = plan.algorithm.phases[0], plan.noise[0].mechanism
+    if not plan.algorithm.private or mechanism.name not in MEAN_SIZE:
+        return None
+    local = plan.local
+    found = []
+    for k in rounds:
+        sensitivity = local.gradient_sensitivity(mechanism.norm)
+        if isinstance(phase.perturbation, Output):
+            kappa = plan.algorithm.consensus.kappa(local, plan.rho(k))
+            sensitivity = phase.perturbation.sensitivity(local, phase.solver, kappa, plan.eta(k), mechanism.norm)
+        scale = mechanism.noise_multiplier * sensitivity
+        found.append(MEAN_SIZE[mechanism.name] * phase.solver.steps * float(scale.sum()))
+    return np.array(found)
+
+
+def of_power_flow(decomposition: Decomposition, terms: Terms) -> float:
+    """(6.2) in any round, with the paper's sensitivities: summed over zones, local updates and entries, |noise|."""
+    entries = sum(zone.members.size for zone in decomposition.zones)
+    return MEAN_SIZE[_mechanism(terms)] * terms.updates * entries * _scale(terms)
+
+
+def variance(terms: Terms) -> float:
+    """Of one entry of the noise, with the paper's sensitivities: its table 1."""
+    return VARIANCE[_mechanism(terms)] * _scale(terms) ** 2
+
+
+def _mechanism(terms: Terms) -> str:
+    assert terms.mechanism is not None
+    return terms.mechanism
+
+
+def _scale(terms: Terms) -> float:
+    """2 beta for noise in the objective, beta for noise on the output (001, section 6.1.1)."""
+    sensitivity = terms.beta if terms.algorithm.startswith("out") else 2.0 * terms.beta
+    return terms.protection().multiplier * sensitivity

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm.errors import InputError
-from dpadmm.reproducing.checks import Answer, Finding, answers, verdict
+from dpadmm.reproducing.checks import CheckResult, Finding, answers, verdict
 from dpadmm.reproducing.outcome import Outcome, Track, kept
 from dpadmm.reproducing.target import Job, Target
 
@@ -36,7 +36,7 @@ class Results:
     seconds: float
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[CheckResult]:
         return answers(self.target, self.findings)
 
     @property

@@ -14,8 +14,7 @@ import pytest
 
 from dpadmm.applications.power_flow import releases
 from dpadmm.applications.power_flow.programme import Programme
-from dpadmm.applications.power_flow.releases import PROTECTIONS, Protection, Step
-from dpadmm.applications.power_flow.sensitivity import Adjacency
+from dpadmm.applications.power_flow.releases import PROTECTIONS, Adjacency, Protection, Update
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.applications.power_flow.zones import Zone
 from dpadmm.audit.attacks import trained
@@ -89,7 +88,7 @@ class Place:
 
     def step(self, zone, update):
         weights = self.metrics[update]
-        return Step(zone, self.flat - self.gradient(zone) / weights, weights, reach=20.0)
+        return Update(zone, self.flat - self.gradient(zone) / weights, weights, reach=20.0)
 
     def exact(self, zone, update):
         return zone.relaxation.loads

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from dpadmm.applications.power_flow import BUILT_IN, choose, computed, given, read_matpower
-from dpadmm.applications.power_flow.bisection import divide
+from dpadmm.applications.power_flow.partition import divide
 from dpadmm.errors import InputError
 
 

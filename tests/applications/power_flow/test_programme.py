@@ -12,9 +12,8 @@ from scipy.sparse import csc_array, csc_matrix, diags_array
 from dpadmm.applications.power_flow import certified, computed, decompose, given, relax, violation
 from dpadmm.applications.power_flow import programme as programme_module
 from dpadmm.applications.power_flow.certified import nearest_certified
-from dpadmm.applications.power_flow.condensed import Condensed, condense
 from dpadmm.applications.power_flow.pooled import minimise
-from dpadmm.applications.power_flow.programme import Programme
+from dpadmm.applications.power_flow.programme import Condensed, Programme, condense
 from dpadmm.applications.power_flow.rounds import run
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.errors import ConvergenceError, InputError

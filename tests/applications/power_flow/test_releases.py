@@ -8,9 +8,8 @@ import pytest
 
 from dpadmm.applications.power_flow import choose, decompose, given, releases, rounds, violation
 from dpadmm.applications.power_flow.programme import Programme
-from dpadmm.applications.power_flow.releases import PROTECTIONS, Step
+from dpadmm.applications.power_flow.releases import PROTECTIONS, Adjacency, Update
 from dpadmm.applications.power_flow.rounds import Holder, run
-from dpadmm.applications.power_flow.sensitivity import Adjacency
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.privacy.accounting import Accounts, best
@@ -40,7 +39,7 @@ def step(metric):
 
     def build(zone, inverse_step=4.0, reach=50.0):
         point = np.linspace(-1, 1, zone.members.size)
-        return Step(zone, point, metric(zone, inverse_step), reach)
+        return Update(zone, point, metric(zone, inverse_step), reach)
 
     return build
 
@@ -333,7 +332,7 @@ def test_case14s_gradient_noise_is_that_of_the_audit(case14, updates, scale):
 def spent(terms, decomposition, delta):
     """What a run of objective perturbation would cost, without running it: its events do not depend on where it is."""
     protection, accounts = terms.protection(), Accounts(len(decomposition.zones), Relation.REPLACE)
-    steps = [Step(zone, None, None, 0.0) for zone in decomposition.zones]
+    steps = [Update(zone, None, None, 0.0) for zone in decomposition.zones]
     accounts.spend([protection.event(step) for step in steps], terms.releases)
     return accounts.worst(delta).epsilon
 
@@ -358,7 +357,7 @@ def test_the_papers_noise_costs_what_the_audit_says(ieee):
     laplace = terms("obj-l", 0.1, 1)
     assert laplace.claimed() == pytest.approx(100 * 0.1)
     costs = [
-        1 / laplace.protection().event(Step(zone, None, None, 0.0)).noise_multiplier for zone in decomposition.zones
+        1 / laplace.protection().event(Update(zone, None, None, 0.0)).noise_multiplier for zone in decomposition.zones
     ]
     assert max(costs) == pytest.approx(13 * 0.1)
     assert spent(laplace, decomposition, 0.0) == pytest.approx(13 * 100 * 0.1)
@@ -386,7 +385,7 @@ def test_the_worst_zone_is_the_guarantee(halves):
     """With noise of one size for all, the zone of bus 10 is worse off than that of bus 20."""
     terms = Terms("obj-l", rounds=2, epsilon=0.3, paper_noise=True)
     first, second = (
-        1 / terms.protection().event(Step(zone, None, None, 0.0)).noise_multiplier for zone in halves.zones
+        1 / terms.protection().event(Update(zone, None, None, 0.0)).noise_multiplier for zone in halves.zones
     )
     assert first > 1.2 * second
     swapped = dataclasses.replace(halves, zones=halves.zones[::-1])

@@ -8,8 +8,8 @@ import pytest
 
 from dpadmm.applications.power_flow import decompose, row_norms
 from dpadmm.applications.power_flow.certified import nearest_certified
-from dpadmm.applications.power_flow.condensed import condense
-from dpadmm.applications.power_flow.sensitivity import Adjacency
+from dpadmm.applications.power_flow.programme import condense
+from dpadmm.applications.power_flow.releases import Adjacency
 
 BETA, RHO = 0.01, 100.0
 ONE, BOTH = (

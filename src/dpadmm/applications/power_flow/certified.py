@@ -15,7 +15,7 @@ from scipy.sparse import csc_matrix, diags_array, triu
 from scipy.sparse.linalg import splu
 
 from dpadmm._arrays import FloatArray
-from dpadmm.applications.power_flow.condensed import Condensed
+from dpadmm.applications.power_flow.programme import Condensed
 from dpadmm.errors import ConvergenceError
 from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.conic.interior import kinds, settings

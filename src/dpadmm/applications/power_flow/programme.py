@@ -14,18 +14,55 @@ afterwards, to the result, neighbours' results may be apart by twice the error o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import clarabel
 import numpy as np
 import scs
-from scipy.sparse import csc_array, csc_matrix, diags_array, triu
+from scipy.sparse import csc_array, csc_matrix, csr_array, diags_array, eye_array, triu, vstack
 
-from dpadmm._arrays import FloatArray
-from dpadmm.applications.power_flow.condensed import condense
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.applications.power_flow.relaxation import Relaxation
 from dpadmm.errors import ConvergenceError, InputError
+from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.conic.interior import kinds, settings
+
+
+@dataclass(frozen=True, eq=False)
+class Condensed:
+    """x = lift w, and w ranges over `cone`: the same set, in about half as many variables and a third of the rows."""
+
+    cone: Cone
+    lift: csc_array
+    kept: IntArray  # which entries of x are those of w
+
+
+def condense(relaxation: Relaxation) -> Condensed:
+    """Solves the equations of the lines, which come first in the cone, for the flows."""
+    cone, variables = relaxation.cone, relaxation.variables
+    flows = np.concatenate(
+        [variables.active_start, variables.reactive_start, variables.active_end, variables.reactive_end]
+    )
+    kept = np.setdiff1d(np.arange(variables.size), flows)
+    rows = csr_array(cone.rows)
+    equations, rest = rows[: flows.size], rows[flows.size :]
+    of_flow = csr_array(equations[:, flows]).diagonal()
+    assert of_flow.all()
+    assert not cone.limits[: flows.size].any()
+    place = np.empty(variables.size, dtype=np.int64)
+    place[np.concatenate([kept, flows])] = np.arange(variables.size)
+    solved = -(diags_array(1.0 / of_flow) @ equations[:, kept])
+    lift = csr_array(vstack([eye_array(kept.size), solved]))[place]
+    shrunk = Cone(
+        csc_array(rest @ lift),
+        cone.limits[flows.size :],
+        cone.zero - flows.size,
+        cone.nonnegative,
+        cone.second_order,
+    )
+    return Condensed(shrunk, csc_array(lift), kept)
+
 
 ACCURACY = 1e-8  # of Clarabel: gap and conditions
 COARSE = 1e-6  # of its second try

@@ -11,14 +11,53 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from dpadmm._arrays import FloatArray, WordArray
 from dpadmm.applications.power_flow.certified import nearest_certified
 from dpadmm.applications.power_flow.programme import Programme
-from dpadmm.applications.power_flow.sensitivity import Adjacency
 from dpadmm.applications.power_flow.zones import Zone
 from dpadmm.privacy.events import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """What a guarantee hides: changes of up to beta in the loads of one bus."""
+
+    beta: float = 0.01
+    both: bool = True  # the active and the reactive load may change together
+
+    def of_loads(self, norm: int) -> float:
+        """Of the loads themselves."""
+        if not self.both:
+            return self.beta
+        return self.beta * (2.0 if norm == 1 else np.sqrt(2.0))
+
+    def of_gradient(self, zone: Zone, norm: int) -> float:
+        """Of a zone's gradient: 2 beta |a|, at the bus where that is largest."""
+        return 2.0 * self.beta * self._longest(zone, np.ones(zone.members.size), norm)
+
+    def of_step(self, zone: Zone, weights: FloatArray) -> float:
+        """Of a linearised step's result u, as |.|_W with W = diag(weights).
+
+        The step projects v - W^-1 g in the metric W, which moves no two points farther apart in that metric; so
+        |u - u'|_W <= |W^-1/2 (g - g')|.
+        """
+        return 2.0 * self.beta * self._longest(zone, 1.0 / np.sqrt(weights), 2)
+
+    def _longest(self, zone: Zone, scale: FloatArray, norm: int) -> float:
+        balance = zone.relaxation.balance
+        rows = csr_array(balance.multiply(scale[None, :]))
+        buses = rows.shape[0] // 2
+        active, reactive = rows[:buses], rows[buses:]
+        moved = [active + reactive, active - reactive] if self.both else [active, reactive]
+        return max(float(_lengths(each, norm).max()) for each in moved)
+
+
+def _lengths(rows: csr_array, norm: int) -> FloatArray:
+    return np.asarray(abs(rows).sum(axis=1) if norm == 1 else np.sqrt(rows.power(2).sum(axis=1))).ravel()
+
 
 RandomBits = Callable[[str, int], WordArray]
 
@@ -28,7 +67,7 @@ SOLVER_ERROR, FAR_ERROR = 3e-5, 2e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class Update:
     """One update before its projection."""
 
     zone: Zone
@@ -62,11 +101,11 @@ class Protection:
         """The gradient to step along."""
         return exact
 
-    def result(self, step: Step, programme: Programme, random_bits: RandomBits) -> FloatArray:
+    def result(self, step: Update, programme: Programme, random_bits: RandomBits) -> FloatArray:
         """The step's result: the nearest point of the zone's set to `step.point`, in the metric diag(weights)."""
         return programme.nearest(step.point, step.weights)
 
-    def event(self, step: Step) -> DpEvent:
+    def event(self, step: Update) -> DpEvent:
         """What one update costs."""
         return NoOpDpEvent()
 
@@ -90,7 +129,7 @@ class Protection:
 
 
 @dataclass(frozen=True)
-class Linearised(Protection):
+class LinearisedUpdate(Protection):
     """No noise, one gradient step per update: what the objective and output perturbations become without noise."""
 
     name = "linearised"
@@ -131,7 +170,7 @@ class ObjectiveGaussian(Protection):
     def gradient(self, zone: Zone, exact: FloatArray, random_bits: RandomBits) -> FloatArray:
         return exact + self._noise(self._scale(zone), exact.size, random_bits, "gradient")
 
-    def event(self, step: Step) -> DpEvent:
+    def event(self, step: Update) -> DpEvent:
         return self._event(self._scale(step.zone), self.adjacency.of_gradient(step.zone, self._norm))
 
     def _scale(self, zone: Zone) -> float:
@@ -164,24 +203,24 @@ class OutputGaussian(Protection):
     mechanism = "gaussian"
     linearised = True
 
-    def result(self, step: Step, programme: Programme, random_bits: RandomBits) -> FloatArray:
+    def result(self, step: Update, programme: Programme, random_bits: RandomBits) -> FloatArray:
         if self.multiplier == 0.0:
             return programme.nearest(step.point, step.weights)
         exact = nearest_certified(programme.condensed, step.point, step.weights, step.error, programme.name)
         noise = self._noise(self._scale(step), exact.size, random_bits, "output")
         return exact + (noise if self.papers else noise / np.sqrt(step.weights))
 
-    def event(self, step: Step) -> DpEvent:
+    def event(self, step: Update) -> DpEvent:
         return self._event(self._scale(step), self._sensitivity(step))
 
-    def _sensitivity(self, step: Step) -> float:
+    def _sensitivity(self, step: Update) -> float:
         """Of what the noise is added to: W^1/2 u, or u itself."""
         moved = self.adjacency.of_step(step.zone, step.weights) + 2.0 * step.error
         if self.papers:
             moved /= np.sqrt(step.weights.min())
         return float(moved * (np.sqrt(step.weights.size) if self._norm == 1 else 1.0))
 
-    def _scale(self, step: Step) -> float:
+    def _scale(self, step: Update) -> float:
         return self.multiplier * (self.adjacency.beta if self.papers else self._sensitivity(step))
 
 
@@ -195,5 +234,13 @@ class OutputLaplace(OutputGaussian):
 
 PROTECTIONS: dict[str, type[Protection]] = {
     kind.name: kind
-    for kind in (Input, ObjectiveGaussian, ObjectiveLaplace, OutputGaussian, OutputLaplace, Linearised, Protection)
+    for kind in (
+        Input,
+        ObjectiveGaussian,
+        ObjectiveLaplace,
+        OutputGaussian,
+        OutputLaplace,
+        LinearisedUpdate,
+        Protection,
+    )
 }

@@ -17,7 +17,7 @@ from dpadmm._arrays import FloatArray
 from dpadmm.applications.power_flow.pooled import OperatingPoint
 from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.relaxation import relax
-from dpadmm.applications.power_flow.releases import Protection, RandomBits, Step
+from dpadmm.applications.power_flow.releases import Protection, RandomBits, Update
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.applications.power_flow.zones import Decomposition, Zone
 from dpadmm.privacy.accounting import Accounts, Guarantee
@@ -89,7 +89,7 @@ class Holder:
             reach = float(np.sqrt(weights @ public**2))
             slope = 2.0 * (balance.T @ (balance @ self.point + self.loads))
             pull -= self.protection.gradient(zone, slope, fresh)
-            step = Step(zone, pull / weights, weights, reach)
+            step = Update(zone, pull / weights, weights, reach)
             self.point = self.protection.result(step, self.programme, fresh)
             events.append(self.protection.event(step))
             total += self.point

@@ -34,7 +34,7 @@ _ROWS_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
-class Facts:
+class FolderFacts:
     """What is public about the records of a folder, as dataset.json says it."""
 
     task: str = "classification"
@@ -56,7 +56,7 @@ class Facts:
             raise InputError(f"norm_bound {bound!r}: must be a positive number.")
 
     @classmethod
-    def read(cls, path: Path) -> Facts:
+    def read(cls, path: Path) -> FolderFacts:
         try:
             entries = json.loads(path.read_text())
         except OSError:
@@ -83,7 +83,7 @@ class StoredDataset:
     """Records in files, one reader per owner, with what a `Dataset` says of records in memory."""
 
     name: str
-    facts: Facts
+    facts: FolderFacts
     owners: tuple[str, ...]
     sources: tuple[Blocks, ...] = field(repr=False)
     feature_names: tuple[str, ...]
@@ -125,7 +125,7 @@ def is_folder(source: str | Path) -> bool:
 def open_folder(path: str | Path) -> StoredDataset:
     """The data set in a folder; of the records only the held-out ones are read."""
     path = Path(path)
-    facts = Facts.read(path / FACTS)
+    facts = FolderFacts.read(path / FACTS)
     files = _owners(path)
     names, encoder = _features(path, facts, files)
     sources = tuple(_source(own, facts, encoder, len(names)) for own in files.values())
@@ -155,7 +155,7 @@ def _owners(path: Path) -> dict[str, Path]:
     return dict(sorted((arrays or tables).items()))
 
 
-def _features(path: Path, facts: Facts, files: Mapping[str, Path]) -> tuple[tuple[str, ...], Encoder | None]:
+def _features(path: Path, facts: FolderFacts, files: Mapping[str, Path]) -> tuple[tuple[str, ...], Encoder | None]:
     """Names of the features, and how to make them where the files have columns."""
     some = next(iter(files.values()))
     if some.suffix == ".npy":
@@ -181,7 +181,7 @@ def _features(path: Path, facts: Facts, files: Mapping[str, Path]) -> tuple[tupl
     return encoder.feature_names, encoder
 
 
-def _source(file: Path, facts: Facts, encoder: Encoder | None, width: int) -> Blocks:
+def _source(file: Path, facts: FolderFacts, encoder: Encoder | None, width: int) -> Blocks:
     if file.suffix == ".parquet":
         assert encoder is not None
         assert facts.target is not None
@@ -199,15 +199,15 @@ def _targets_of(file: Path) -> Path:
     return targets
 
 
-def _class_count(facts: Facts) -> int | None:
+def _class_count(facts: FolderFacts) -> int | None:
     return None if facts.classes is None else len(facts.classes)
 
 
-def _held_out(path: Path, facts: Facts, encoder: Encoder | None, names: Sequence[str]) -> Dataset | None:
+def _held_out(path: Path, facts: FolderFacts, encoder: Encoder | None, names: Sequence[str]) -> Dataset | None:
     folder = path / "test"
     if not folder.is_dir():
         return None
-    if (folder / FACTS).exists() and Facts.read(folder / FACTS) != facts:
+    if (folder / FACTS).exists() and FolderFacts.read(folder / FACTS) != facts:
         raise InputError(f"{folder / FACTS} differs from that of the folder above; test records are of the same kind.")
     files = _owners(folder)
     if (facts.target is None) != (next(iter(files.values())).suffix == ".npy"):
@@ -223,7 +223,7 @@ def _held_out(path: Path, facts: Facts, encoder: Encoder | None, names: Sequence
 
 def _checked(key: str, value: Any) -> Any:
     """A value of dataset.json in its type."""
-    kinds = Facts.__dataclass_fields__
+    kinds = FolderFacts.__dataclass_fields__
     if key not in kinds:
         raise unknown("key", key, kinds)
     if value is None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpadmm.datasets.encoding import Column, Encoder, Numeric
 from dpadmm.datasets.folder.parquet import ParquetBlocks, schema
-from dpadmm.datasets.folder.reading import FACTS, TARGETS, Facts, open_folder
+from dpadmm.datasets.folder.reading import FACTS, TARGETS, FolderFacts, open_folder
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.array_files import Block
 from dpadmm.problems.rows import PRECISIONS
@@ -43,7 +43,7 @@ def write_folder(
     path = Path(path)
     if precision not in PRECISIONS:
         raise unknown("precision", precision, PRECISIONS)
-    facts = Facts(
+    facts = FolderFacts(
         task=task,
         classes=None if classes is None else tuple(classes),
         columns=None if columns is None else tuple(column.to_dict() for column in columns),
@@ -96,7 +96,7 @@ def convert(
         return
     if target is None:
         raise InputError(f"which column of {source} is to be predicted? name it as the target.")
-    facts = Facts(task, None if classes is None else tuple(classes))
+    facts = FolderFacts(task, None if classes is None else tuple(classes))
     encoder = Encoder(tuple(columns) if columns else tuple(Numeric(c) for c in schema(source) if c != target))
     records = ParquetBlocks.of(source, encoder, target, facts.classes)
     write_folder(
@@ -106,7 +106,7 @@ def convert(
     )  # fmt: skip
 
 
-def _write_owners(path: Path, owners: Owners, facts: Facts, precision: str) -> None:
+def _write_owners(path: Path, owners: Owners, facts: FolderFacts, precision: str) -> None:
     written: set[str] = set()
     width = None if facts.features is None else len(facts.features)
     for name, blocks in owners:
@@ -119,7 +119,7 @@ def _write_owners(path: Path, owners: Owners, facts: Facts, precision: str) -> N
 
 
 def _write_owner(
-    path: Path, name: str, blocks: Iterable[Block], facts: Facts, precision: str, width: int | None
+    path: Path, name: str, blocks: Iterable[Block], facts: FolderFacts, precision: str, width: int | None
 ) -> int:
     """Writes one owner's two files; returns how many features there are."""
     kind = np.dtype(np.float64) if facts.classes is None else np.min_scalar_type(len(facts.classes) - 1)
@@ -147,7 +147,7 @@ def _write_owner(
     return width
 
 
-def _check(where: str, features: NDArray[Any], targets: NDArray[Any], facts: Facts, precision: str) -> None:
+def _check(where: str, features: NDArray[Any], targets: NDArray[Any], facts: FolderFacts, precision: str) -> None:
     bad = ~(np.abs(features) <= np.finfo(precision).max).all(axis=1)
     if bad.any():
         raise InputError(f"{where}: record {int(np.argmax(bad)) + 1} has a number that is not finite in {precision}.")

@@ -1,4 +1,6 @@
-"""Smoothed hinge: the support vector machine's loss with its corner rounded over a half-width h (`kernels/smoothed_plus.py`).
+"""Smoothed hinge: the support vector machine's loss with its kink smoothed over a half-width h.
+
+The smoothed kink is `kernels/smoothed_plus.py`.
 
 It is twice continuously differentiable, so objective perturbation applies to it as well.
 """

@@ -1,7 +1,7 @@
 """The elastic net with its kink rounded: ratio * sum of |x_j|_h + (1 - ratio) * |x|²/2.
 
-|x|_h is |x| smoothed by the Epanechnikov kernel: 2 plus_h(x) - x, plus_h being the corner of `kernels/smoothed_plus.py`. It is
-twice continuously differentiable, equals |x| from a half-width h on, and nowhere is below it or more than 3h/8 above.
+|x|_h is |x| smoothed by the Epanechnikov kernel: 2 plus_h(x) - x (plus_h: `kernels/smoothed_plus.py`). It is twice
+continuously differentiable, equals |x| from a half-width h on, and nowhere is below it or more than 3h/8 above.
 """
 
 from __future__ import annotations

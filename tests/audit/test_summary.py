@@ -7,8 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 
-from dpadmm.audit.auditing import audit
-from dpadmm.audit.tradeoff import MOST, allowed, draw
+from dpadmm.audit.run import audit
+from dpadmm.audit.summary import MOST, allowed, draw
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from dpadmm.report.convergence import ROUND, line
+from dpadmm.report.charts.convergence import ROUND, line
 from dpadmm.report.document import Axis, Chart, Series
 from dpadmm.report.reading import Found, blame
 

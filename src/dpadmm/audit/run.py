@@ -12,11 +12,10 @@ from typing import Any
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.noise import NoiseRequest, PaperNoise, TotalBudget
 from dpadmm.audit.attacks import distinguish
-from dpadmm.audit.bounds import BOUNDS, EXACT, GAUSSIAN, METHODS, ONE_RUN
-from dpadmm.audit.measured import Measured
+from dpadmm.audit.bounds import BOUNDS, EXACT, GAUSSIAN, METHODS, ONE_RUN, Measured
 from dpadmm.audit.one_run import Crowd, crowd, guess
-from dpadmm.audit.scene import Scene, Stage, scene
-from dpadmm.audit.transcripts import Progress, SideBySide, Source
+from dpadmm.audit.scene import Scenario, Scene, scene
+from dpadmm.audit.transcripts import Progress, RandomnessSource, SideBySide
 from dpadmm.errors import InputError, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
@@ -82,7 +81,7 @@ def audit(
     epsilon: float,
     delta: float = 0.0,
     *,
-    stage: Stage | None = None,
+    stage: Scenario | None = None,
     request: NoiseRequest | None = None,
     paper_noise: bool = False,
     claimed: float | None = None,
@@ -91,7 +90,7 @@ def audit(
     canaries: int = CANARIES,
     confidence: float = CONFIDENCE,
     seed: int = 0,
-    source: Source = SideBySide,
+    source: RandomnessSource = SideBySide,
     progress: Progress | None = None,
 ) -> Audit:
     """Attacks a recipe with this total budget; with `paper_noise` it is the budget of every step, as papers have it,
@@ -102,7 +101,7 @@ def audit(
     """
     recipe = _recipe(algorithm)
     _check(delta, confidence, transcripts)
-    stage = stage or Stage()
+    stage = stage or Scenario()
     budget = _of_rounds(epsilon, delta, stage.evaluation_epsilon)
     if request is None:
         request = PaperNoise(budget) if paper_noise or recipe.as_printed else TotalBudget((budget,))

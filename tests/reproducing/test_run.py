@@ -15,11 +15,10 @@ from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.reproducing import running
-from dpadmm.reproducing.formulas import applied
-from dpadmm.reproducing.magnitudes import of_power_flow, of_training, variance
+from dpadmm.reproducing import run as running
+from dpadmm.reproducing.formulas import applied, of_power_flow, of_training, variance
 from dpadmm.reproducing.outcome import Outcome
-from dpadmm.reproducing.running import digest, run, run_all
+from dpadmm.reproducing.run import digest, run, run_all
 from dpadmm.reproducing.target import Job
 from dpadmm.spec.declare import Experiment
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from dpadmm._registry import build
-from dpadmm.applications.functional.model import CurveModel
+from dpadmm.applications.curves.model import CurveModel
 from dpadmm.problems.losses import LOSSES, STATISTICS
+from dpadmm.report.charts.thinning import numbers
 from dpadmm.report.document import Axis, Chart, Series
 from dpadmm.report.reading import Found, blame
-from dpadmm.report.thinning import numbers
 
 MOST = 20  # coefficients
 TIMES = 201  # at which a coefficient function is shown

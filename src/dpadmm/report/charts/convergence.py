@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm.report.charts.thinning import kept, numbers
 from dpadmm.report.document import Axis, Chart, Series
 from dpadmm.report.reading import Found, Table
-from dpadmm.report.thinning import kept, numbers
 
 ROUND = Axis("round")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from dpadmm import __version__
 from dpadmm.errors import InputError
-from dpadmm.report import budget, convergence, model, network
-from dpadmm.report.document import Document, Run
+from dpadmm.report.charts import budget, convergence, model, network
+from dpadmm.report.document import Document, RunCard
 from dpadmm.report.facts import told
 from dpadmm.report.reading import Found, read
 from dpadmm.report.wording import UNKNOWN
@@ -41,7 +41,7 @@ def document(runs: Sequence[Found]) -> Document:
 def waiting(folder: Path, why: str) -> Document:
     """What is shown of a run that is yet to begin."""
     name = folder.absolute().name
-    run = Run(name, "running", 0, 0, UNKNOWN, facts=(), warnings=[f"Waiting: {why}"])
+    run = RunCard(name, "running", 0, 0, UNKNOWN, facts=(), warnings=[f"Waiting: {why}"])
     return Document(title=name, made=_now(), version=__version__, runs=[run], charts=())
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from dpadmm.applications.power_flow.releases import Adjacency
 from dpadmm.applications.power_flow.rounds import FlowResult
-from dpadmm.applications.power_flow.sensitivity import Adjacency
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.engine.output.history import History
 from dpadmm.engine.output.status import StatusWriter, write_json

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.applications.functional import CurveModel, Curves, simulate_curves
+from dpadmm.applications.curves import CurveModel, Curves, simulate_curves
 from dpadmm.datasets.curves import TRUTH, beta, simulation
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError

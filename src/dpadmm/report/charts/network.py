@@ -9,10 +9,10 @@ import networkx
 import numpy as np
 
 from dpadmm.admm.topology.graph import parse_topology
-from dpadmm.report.convergence import ROUND
-from dpadmm.report.document import Axis, Chart, Edge, Node, Series
+from dpadmm.report.charts.convergence import ROUND
+from dpadmm.report.charts.thinning import kept, numbers
+from dpadmm.report.document import Axis, Chart, DrawnNode, Edge, Series
 from dpadmm.report.reading import Found, Nodes, blame
-from dpadmm.report.thinning import kept, numbers
 
 MOST_NODES, MOST_EDGES = 1_000, 5_000  # that are drawn; more would be a blot
 MOST_LINES, POINTS_IN_ALL = 100, 12_000  # of disagreement
@@ -61,7 +61,9 @@ def _graph(run: Found, index: int, where: str) -> list[Chart]:
     for node, (x, y) in enumerate(_layout(graph.nodes, tuple(pairs))):
         value = float(apart[node]) if known and apart is not None else None
         about = f"{graph.degrees[node]} neighbours" + ("" if value is None else f"; {value:.4g} from the mean")
-        nodes.append(Node(str(names[node]) if len(names) > node else f"node {node}", x, y, value=value, about=about))
+        nodes.append(
+            DrawnNode(str(names[node]) if len(names) > node else f"node {node}", x, y, value=value, about=about)
+        )
     about = "Who talks to whom; there is no server." + (
         " The value of a node is how far it is from the mean of all." if known else ""
     )
@@ -105,7 +107,7 @@ def _grid(run: Found, index: int, where: str) -> Chart:
     buses, lines = run.network["buses"], run.network["lines"]
     pairs = tuple((int(line["start"]), int(line["end"])) for line in lines)
     nodes = [
-        Node(
+        DrawnNode(
             f"bus {bus['id']}",
             x,
             y,

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from dpadmm.reproducing.drawing import MOST_INSIDE, draw
+from dpadmm.reproducing.figure import MOST_INSIDE, draw
 from dpadmm.reproducing.outcome import Outcome, Track
 from dpadmm.reproducing.results import Results
 from dpadmm.reproducing.target import Target

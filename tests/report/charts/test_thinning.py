@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpadmm.report.thinning import kept, numbers
+from dpadmm.report.charts.thinning import kept, numbers
 
 LINES = st.lists(st.one_of(st.floats(-10, 10), st.just(np.nan)), min_size=1, max_size=300).map(np.array)
 

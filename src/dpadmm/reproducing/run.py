@@ -6,9 +6,10 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,10 +22,11 @@ from dpadmm.engine.output.status import alive, write_json
 from dpadmm.engine.result import Result
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
-from dpadmm.reproducing.formulas import applied
-from dpadmm.reproducing.magnitudes import of_power_flow, of_training, variance
-from dpadmm.reproducing.outcome import Outcome, Track
-from dpadmm.reproducing.target import Job
+from dpadmm.reproducing.figure import draw
+from dpadmm.reproducing.formulas import applied, of_power_flow, of_training, variance
+from dpadmm.reproducing.outcome import Outcome, Track, kept
+from dpadmm.reproducing.results import Results, load
+from dpadmm.reproducing.target import Job, Target
 
 if TYPE_CHECKING:
     from dpadmm.applications.power_flow import Decomposition
@@ -187,3 +189,61 @@ def _constant(value: float, rounds: int) -> Track:
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
+
+
+Progress = Callable[[int, int, str], None]
+"""Told how many runs of how many are finished, and the name of the last one."""
+
+
+def reproduce(
+    target: Target,
+    scale: str,
+    out: Path,
+    published: Path,
+    work: Path | None = None,
+    workers: int = 1,
+    progress: Progress = lambda *_: None,
+) -> Results:
+    """All runs of a target. With a work folder, what is finished is kept there (see `forget`), and not run again.
+
+    `out` gets the numbers, the summary and the figure; `published` is the folder with the papers' own numbers.
+    """
+    jobs = target.jobs(scale)
+    found: dict[str, Outcome] = {}
+    progress(0, len(jobs), "")
+    for done, (job, outcome) in enumerate(run_all(jobs, work, workers), 1):
+        found[_key(job)] = kept(outcome, target.metrics)
+        progress(done, len(jobs), job.name)
+    findings = tuple((job, found[_key(job)]) for job in jobs)
+    results = Results(
+        target=target,
+        scale=scale,
+        findings=findings,
+        command=f"dpadmm reproduce {target.paper} {target.id[4:]} --scale {scale}",
+        date=datetime.now(UTC).date().isoformat(),
+        version=__version__,
+        seconds=sum(outcome.seconds for _, outcome in findings),
+    )
+    results.write(out)
+    draw(results, results.published(published), out / f"{target.id}.png")
+    return results
+
+
+def redraw(targets: Iterable[Target], scale: str, out: Path, published: Path) -> list[str]:
+    """Draws the figures of what is kept in a folder anew; the names of those there are."""
+    found = [results for target in targets if (results := load(target, scale, out)) is not None]
+    for results in found:
+        draw(results, results.published(published), out / f"{results.target.id}.png")
+    return [results.target.id for results in found]
+
+
+def _key(job: Job) -> str:
+    return f"{job.name} {digest(job)}"
+
+
+def forget(jobs: Iterable[Job], work: Path) -> None:
+    """What was kept for going on, and for figures that share runs, is not needed once all of them are written."""
+    for job in jobs:
+        (work / f"{digest(job)}.json").unlink(missing_ok=True)
+    if work.is_dir() and not any(work.iterdir()):
+        work.rmdir()

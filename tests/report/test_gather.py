@@ -15,7 +15,7 @@ from dpadmm.engine.output.model import Model
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.report.document import Chart, Document
-from dpadmm.report.gathering import MOST_RUNS, gather
+from dpadmm.report.gather import MOST_RUNS, gather
 from dpadmm.report.page import html
 from dpadmm.report.wording import SIMULATED
 
@@ -168,7 +168,7 @@ def test_a_recipe_without_noise(folders: Path) -> None:
 
 
 def test_curves(folders: Path) -> None:
-    from dpadmm.applications.functional.model import CurveModel
+    from dpadmm.applications.curves.model import CurveModel
 
     drawn = chart(gather([folders / "curves"]), "slope")
     assert [line.name for line in drawn.series] == ["tau 0.1", "tau 0.5"]

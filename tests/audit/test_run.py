@@ -10,12 +10,12 @@ from scipy.stats import binom
 
 from dpadmm.admm.noise import Multiplier
 from dpadmm.audit.attacks import Attack, _curve, trained
-from dpadmm.audit.auditing import audit, usual_method
 from dpadmm.audit.bounds import BOUNDS, guessed
 from dpadmm.audit.likelihood import RATIO
 from dpadmm.audit.one_run import crowd, guess
-from dpadmm.audit.scene import Stage, scene
-from dpadmm.audit.table import BEGIN, END, audits, markdown, write
+from dpadmm.audit.run import audit, usual_method
+from dpadmm.audit.scene import Scenario, scene
+from dpadmm.audit.summary import BEGIN, END, audits, markdown, write
 from dpadmm.audit.transcripts import transcripts
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
@@ -48,7 +48,7 @@ def test_the_audit_has_teeth(name, epsilon):
 @pytest.mark.parametrize(("relation", "least"), [("zero-out", 0.8), ("replace", 0.8)])
 def test_means_and_squares_leak_nearly_what_they_are_paid_for(relation, least, epsilon):
     """The rows that the audit replaces lie along axes, and come within 6 % of the farthest that two can be apart."""
-    stage = Stage(relation=relation)
+    stage = Scenario(relation=relation)
     found = audit("private-column-moments", epsilon, DELTA, stage=stage, transcripts=20_000, seed=1)
     assert found.method == "gdp"
     assert least <= found.ratio <= 1.0
@@ -61,11 +61,13 @@ def test_means_and_squares_leak_nearly_what_they_are_paid_for(relation, least, e
 @pytest.mark.parametrize("name", ["dp-admm", "pvp", "dvp", "obj-l", "out-g", "private-r-admm", "dpsgd"])
 def test_releases_as_real_owners_make_them(name):
     """On the lattice: a coarse rounding, and no more and no less of the claim leaks."""
-    plain, real = (audit(name, 4.0, DELTA, stage=Stage(lattice=on), transcripts=5_000, seed=1) for on in (False, True))
+    plain, real = (
+        audit(name, 4.0, DELTA, stage=Scenario(lattice=on), transcripts=5_000, seed=1) for on in (False, True)
+    )
     assert not real.violated
     assert real.ratio == pytest.approx(plain.ratio, abs=0.03)
     recipe, noise = ALGORITHMS[name], Multiplier(3.0, DELTA)
-    rounded, smooth = (transcripts(scene(recipe, noise, Stage(lattice=on)), 50, seed=1) for on in (True, False))
+    rounded, smooth = (transcripts(scene(recipe, noise, Scenario(lattice=on)), 50, seed=1) for on in (True, False))
     assert not np.array_equal(rounded, smooth)
 
 
@@ -77,17 +79,17 @@ def test_pure_noise_is_bounded_by_exact_intervals(name):
 
 
 def test_logistic_losses_reach_half_of_their_bound():
-    found = audit("dp-admm", 4.0, DELTA, stage=Stage(loss="logistic"), transcripts=10_000)
+    found = audit("dp-admm", 4.0, DELTA, stage=Scenario(loss="logistic"), transcripts=10_000)
     assert 0.35 <= found.ratio <= 0.5
 
 
 @pytest.mark.parametrize(
     ("name", "method", "stage"),
     [
-        ("dp-admm", "gdp", Stage(rounds=1)),
-        ("dp-admm", "clopper-pearson", Stage(rounds=1)),
-        ("out-l", "clopper-pearson", Stage(rounds=1)),
-        ("dp-admm", "one-run", Stage(rounds=1, agents=1)),
+        ("dp-admm", "gdp", Scenario(rounds=1)),
+        ("dp-admm", "clopper-pearson", Scenario(rounds=1)),
+        ("out-l", "clopper-pearson", Scenario(rounds=1)),
+        ("dp-admm", "one-run", Scenario(rounds=1, agents=1)),
     ],
 )
 def test_false_alarms_are_rare(name, method, stage):
@@ -103,7 +105,7 @@ def test_false_alarms_are_rare(name, method, stage):
 class TestEvaluation:
     """The owners' private estimate of the error on their own records is a release like any other."""
 
-    stage = Stage(evaluation_epsilon=2.0, rounds=2)
+    stage = Scenario(evaluation_epsilon=2.0, rounds=2)
 
     @pytest.mark.parametrize("name", ["dp-admm", "pvp-graph", "dvp", "dpsgd"])
     def test_it_is_in_the_transcript(self, name):
@@ -115,7 +117,7 @@ class TestEvaluation:
         assert found.lower_bound > alone.lower_bound + 0.4
 
     def test_left_out_of_the_account_it_is_noticed(self):
-        stage = Stage(evaluation_epsilon=3.0, rounds=1)
+        stage = Scenario(evaluation_epsilon=3.0, rounds=1)
         assert audit("dp-admm", 4.0, DELTA, stage=stage, claimed=1.0, transcripts=2000, seed=1).violated
 
     @pytest.mark.parametrize("name", ["dp-admm", "pvp-graph"])
@@ -131,8 +133,8 @@ class TestEvaluation:
     @pytest.mark.parametrize(
         ("stage", "said"),
         [
-            (Stage(evaluation_epsilon=4.0), "below epsilon"),
-            (Stage(evaluation_epsilon=1.0, loss="quantile"), "error rate"),
+            (Scenario(evaluation_epsilon=4.0), "below epsilon"),
+            (Scenario(evaluation_epsilon=1.0, loss="quantile"), "error rate"),
         ],
     )
     def test_what_it_needs(self, stage, said):
@@ -172,7 +174,7 @@ class TestOneRun:
         monkeypatch.setattr(
             "dpadmm.audit.one_run._scored", lambda run, seed: (seeds.append(seed), (next(coins), np.arange(100.0)))[1]
         )
-        found = guess(crowd(ALGORITHMS["dp-admm"], Multiplier(3.0, DELTA), Stage(), 100), 0.95, 1e-3, seed=1)
+        found = guess(crowd(ALGORITHMS["dp-admm"], Multiplier(3.0, DELTA), Scenario(), 100), 0.95, 1e-3, seed=1)
         assert len(set(seeds)) == 2
         return found
 
@@ -192,7 +194,7 @@ class TestOneRun:
 
     def test_an_estimate_of_the_error_is_for_many_transcripts(self):
         with pytest.raises(InputError, match="one run"):
-            audit("dp-admm", 4.0, DELTA, method="one-run", stage=Stage(evaluation_epsilon=1.0), canaries=50)
+            audit("dp-admm", 4.0, DELTA, method="one-run", stage=Scenario(evaluation_epsilon=1.0), canaries=50)
 
     @pytest.mark.parametrize("canaries", [3, 1_000_000])
     def test_how_many_fit(self, canaries):
@@ -340,7 +342,7 @@ def test_bad_input(changes, said):
 
 class TestTable:
     def test_it_goes_between_the_marks(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("dpadmm.audit.table.ALGORITHMS", {n: ALGORITHMS[n] for n in ("admm", "dp-admm", "obj-l")})
+        monkeypatch.setattr("dpadmm.audit.summary.ALGORITHMS", {n: ALGORITHMS[n] for n in ("admm", "dp-admm", "obj-l")})
         told = []
         found = list(audits((1.0, 2.0), DELTA, announce=told.append, transcripts=500, seed=2))
         assert [each.algorithm for each in found] == ["dp-admm", "dp-admm", "obj-l", "obj-l"]
@@ -357,7 +359,7 @@ class TestTable:
     def test_papers_noise_where_a_paper_has_a_rule(self, monkeypatch):
         """Penalty perturbation is published by its density alone: it is left out, with the reason."""
         some = {name: ALGORITHMS[name] for name in ("dp-admm", "m-admm-penalty", "private-r-admm")}
-        monkeypatch.setattr("dpadmm.audit.table.ALGORITHMS", some)
+        monkeypatch.setattr("dpadmm.audit.summary.ALGORITHMS", some)
         why = []
         found = list(audits((0.5,), DELTA, skipped=why.append, paper_noise=True, transcripts=500))
         assert [each.algorithm for each in found] == ["dp-admm", "private-r-admm"]
