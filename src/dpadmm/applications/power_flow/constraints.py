@@ -7,7 +7,7 @@ from scipy.sparse import coo_array, csc_array, csr_array, vstack
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.applications.power_flow.network import ComplexArray, Network
-from dpadmm.applications.power_flow.relaxation import Part, Variables
+from dpadmm.applications.power_flow.variables import Part, Variables
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.conic.cone import Cone
 

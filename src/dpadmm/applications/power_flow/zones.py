@@ -14,7 +14,8 @@ import numpy as np
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.applications.power_flow.network import Network
 from dpadmm.applications.power_flow.partition import Partition
-from dpadmm.applications.power_flow.relaxation import Part, Relaxation, Variables, relax
+from dpadmm.applications.power_flow.relaxation import Relaxation, relax
+from dpadmm.applications.power_flow.variables import Part, Variables
 
 
 @dataclass(frozen=True, eq=False)
