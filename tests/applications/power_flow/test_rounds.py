@@ -331,7 +331,7 @@ def test_noisy_loads_are_supplied_in_place_of_the_true_ones(halves):
     result = run(halves, Terms(rounds=60, epsilon=1.0, delta=1e-2), seed=3)
     total = 0.0
     for place, zone in enumerate(halves.zones):
-        loads, _ = result.terms.protection().loads(zone, rounds._words(3, place, 0))
+        loads, _ = result.terms.protection().loads(zone, rounds._random_bits(3, place, 0))
         total += np.sum((loads - zone.relaxation.loads) ** 2)
     assert total > 1e-4
     assert result.objective == pytest.approx(total, rel=1e-2)
