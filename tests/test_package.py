@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import dpadmm
 
 PUBLIC = """
-ALGORITHMS LOSSES PENALTIES SETS Account Accounts Budget ConvergenceError Experiment Guarantee InputError
-PrivateLinearSVC PrivateLogisticRegression PrivateQuantileRegressor PrivateRidge Problem Relation Result Shards
-StoredShards gather gather_blocks open_folder prepare train write_folder
+ALGORITHMS Account Accounts Agent Agreement Budget ConvergenceError Experiment Guarantee InputError LOSSES Ledger
+PENALTIES Policy PrivateLinearSVC PrivateLogisticRegression PrivateQuantileRegressor PrivateRidge Problem Refused
+Relation Result SETS Shards StoredShards gather gather_blocks open_folder prepare train write_folder
 """
 
 
@@ -24,6 +26,18 @@ def test_the_public_names_are_these():
 def test_every_public_name_loads_from_its_home(name):
     found = getattr(dpadmm, name)
     assert getattr(found, "__module__", dpadmm._HOMES[name]).startswith("dpadmm.")
+
+
+def test_dir_shows_the_public_names_only():
+    assert [name for name in dir(dpadmm) if not name.startswith("_")] == dpadmm.__all__
+
+
+def test_type_checkers_see_the_same_names():
+    """The lazy loader's table and the imports that only a type checker makes must not drift apart."""
+    tree = ast.parse(Path(dpadmm.__file__).read_text())
+    (guarded,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {(node.module, name.name) for node in guarded.body for name in node.names}
+    assert seen == {(module, name) for name, module in dpadmm._HOMES.items()}
 
 
 def test_an_unknown_name_is_an_attribute_error():

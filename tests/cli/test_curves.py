@@ -45,14 +45,14 @@ def test_the_simulation_by_name(dpadmm: Any, small: None) -> None:
     assert 0.0 < found["mise"] < 3.0
     assert (found["loss"], found["tau"], found["basis"]) == ("quantile:0.5", [0.5], "cosine:10")
     assert len(found["coverage"]) == 1
-    assert found["private"]
+    assert found["fully_accounted"]
     assert found["epsilon"] == pytest.approx(2.0, rel=1e-6)
 
 
 def test_a_person_reads_error_coverage_and_components(dpadmm: Any, small: None) -> None:
     text = dpadmm("train", "--data", "functional-sim", "--algorithm", "fdp-admm", "--tau", "0.25,0.75", "--intercept",
                   "--agents", 4, "--rounds", 3, "--components", 3, *BUDGET).stdout  # fmt: skip
-    for words in ("error of beta(t)", "test check loss", "below the quantile", "at 0.25", "3 of 10", "Private:"):
+    for words in ("error of beta(t)", "test check loss", "below the quantile", "at 0.25", "3 of 10", "Simulated:"):
         assert words in text, words
 
 

@@ -57,7 +57,7 @@ def test_recipes_without_mini_batches_have_none_to_set(dpadmm: Any) -> None:
 def test_auto_shows_the_table_of_choices(dpadmm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpadmm.spec.tuning.BATCHES", (0.1, 0.3))
     monkeypatch.setattr("dpadmm.spec.tuning.UPDATES", (2, 5))
-    flags = ("--algorithm", "ps-admm-sgd", "--relation", "zero-out", *BUDGET, "--auto")
+    flags = ("--algorithm", "ps-admm-sgd", "--relation", "zero-out", *BUDGET, "--tune-batches")
     shown = dpadmm(*SMALL, *flags).stdout
     assert "records a round" in shown
     assert shown.count("chosen") == 1
@@ -66,7 +66,7 @@ def test_auto_shows_the_table_of_choices(dpadmm: Any, monkeypatch: pytest.Monkey
 
 
 def test_auto_is_for_new_runs(dpadmm: Any, tmp_path: Any) -> None:
-    result = dpadmm("train", "--auto", "--resume", "--out", tmp_path)
+    result = dpadmm("train", "--tune-batches", "--resume", "--out", tmp_path)
     assert result.exit_code == 2
 
 

@@ -55,7 +55,7 @@ def test_json(dpadmm: Any, run: Path, records: Path) -> None:
     found = json.loads(dpadmm("predict", run, "--data", records, "--json").stdout)
     assert found["count"] == 60 == len(found["predictions"]) == len(found["scores"])
     assert set(found["predictions"]) <= {"yes", "no"}
-    assert found["model"]["private"] is True
+    assert (found["model"]["simulated"], found["model"]["private"]) == (True, False)
     assert "epsilon 50.00" in found["model"]["guarantee"]
 
 

@@ -58,7 +58,7 @@ def test_json(dpadmm: Any, run: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert found["report"] == "report.html"
     assert found["bytes"] == (tmp_path / "report.html").stat().st_size
     assert [(each["name"], each["state"], each["private"]) for each in found["runs"]] == [
-        *(("run (1)", "finished", True), ("run (2)", "finished", True))
+        *(("run (1)", "finished", False), ("run (2)", "finished", False))
     ]
     assert found["runs"][0]["simulated"]
     assert found["runs"][0]["guarantee"].startswith("epsilon 1.000")

@@ -43,7 +43,7 @@ def test_the_same_seed_is_the_same_run(dpadmm: Any) -> None:
 
 def test_a_person_reads_the_guarantee_first(dpadmm: Any) -> None:
     text = dpadmm("train", *SMALL, *BUDGET).stdout
-    assert text.index("Private: epsilon 1.000, delta 1e-05 in total") < text.index("training loss")
+    assert text.index("Simulated: epsilon 1.000, delta 1e-05 in total") < text.index("training loss")
     for part in ("replace relation", "exact Gaussian composition", "global model", "agents' models", "--out FOLDER"):
         assert part in text
 

@@ -25,7 +25,7 @@ def test_the_example_of_the_help(dpadmm: Any) -> None:
     flags = ("--topology", "erdos-renyi:20:0.3", "--algorithm", "private-mr-admm", "--epsilon", 12)
     summary = _summary(dpadmm(*SMALL, *flags, "--json"))
     assert (summary["agents"], summary["rounds"], summary["topology"]) == (20, 4, "erdos-renyi:20:0.3")
-    assert (summary["delta"], summary["accountant"], summary["private"]) == (0.0, "pure", True)
+    assert (summary["delta"], summary["accountant"], summary["fully_accounted"]) == (0.0, "pure", True)
     assert 11.99 < summary["epsilon"] <= 12.0
     assert summary["claimed_epsilon"] > summary["epsilon"]
     assert summary["edges"] > 20

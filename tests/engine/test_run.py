@@ -1,6 +1,7 @@
 """From a spec to a result: repeatable, in any grouping; accounted; and clear about what it will not do."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -114,19 +115,22 @@ def test_a_total_budget_is_what_the_result_says_was_spent(algorithm, experiment)
     assert result.guarantee.delta == 1e-5
     assert result.guarantee.relation == "replace"
     assert result.claimed is None
-    assert result.private
-    assert result.summary()["private"] is True
+    assert result.fully_accounted
+    summary = result.summary()
+    # A seeded run adds up like a private one, and protects nobody.
+    assert (summary["fully_accounted"], summary["simulated"], summary["private"]) == (True, True, False)
+    assert replace(result, simulated=False).private
 
 
 def test_a_run_without_noise_has_no_guarantee(experiment):
     result = train(experiment("admm"))
     assert result.guarantee is None
-    assert not result.private
+    assert not result.fully_accounted
     assert result.summary()["epsilon"] is None
     assert "epsilon" not in result.history
     silent = train(experiment("dp-admm", noise_multiplier=0.0))
     assert math.isinf(silent.guarantee.epsilon)
-    assert not silent.private
+    assert not silent.fully_accounted
     assert silent.summary()["epsilon"] is None
 
 
@@ -148,8 +152,8 @@ def test_a_large_delta_is_warned_of(experiment):
 def test_scaling_by_maxima_of_the_data_is_not_private(experiment):
     result = train(experiment(scaling="max"))
     assert result.guarantee.epsilon <= 2.0
-    assert not result.private
-    assert result.summary()["private"] is False
+    assert not result.fully_accounted
+    assert not replace(result, simulated=False).private
     assert any("not private" in warning for warning in result.warnings)
 
 

@@ -167,7 +167,7 @@ class SmallFederation:
         return Agreement(run, counts, *shape, parties.stragglers, parties.records_per_person, parties.owners, SCHEMA)
 
     def simulated(self, run: RunSpec | None = None, **changes: Any) -> Result:
-        """The same run by the engine, with the rehearsals' seed."""
+        """The same run by the engine, with the seed of the dry runs."""
         columns = [dict(column) for column in json.loads(SCHEMA.features)["columns"]]
         given = self.experiment(**changes).changed(
             source=str(self.table), target="ill", owner="owner", test=0.0, seed=7, columns=columns

@@ -33,7 +33,7 @@ def test_a_finished_run(small_federation: ModuleType, tmp_path: Path) -> None:
     document = gather([folder.path])
     (run,) = document.runs
     assert (run.name, run.state, run.round) == ("study", "finished", 6)
-    assert run.guarantee.private
+    assert run.guarantee.accounted
     assert "every owner sent in all 6 rounds" in run.guarantee.plain
     assert not run.guarantee.simulated
     assert SIMULATED not in run.guarantee.notes
@@ -52,7 +52,7 @@ def test_a_finished_run(small_federation: ModuleType, tmp_path: Path) -> None:
     assert (limit.name, list(line.x)) == ("limit 2", list(range(7)))
 
 
-def test_a_rehearsal_protects_nobody(small_federation: ModuleType, tmp_path: Path) -> None:
+def test_dry_run_protects_nobody(small_federation: ModuleType, tmp_path: Path) -> None:
     lived = small_federation.SmallFederation(tmp_path)
     folder = lived.folder()
     lived.run(folder)

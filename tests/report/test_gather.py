@@ -56,7 +56,7 @@ def test_a_private_run_with_repeats(folders: Path) -> None:
     found = gather([folders / "plain"])
     (run,) = found.runs
     assert (run.name, run.state, run.round, run.rounds) == ("plain", "finished", 12, 12)
-    assert run.guarantee.private
+    assert run.guarantee.accounted
     assert run.guarantee.simulated
     assert run.guarantee.notes[0] == SIMULATED
     assert "12 rounds: 12 releases" in run.guarantee.exact
@@ -162,7 +162,7 @@ def test_a_graph(folders: Path) -> None:
 
 def test_a_recipe_without_noise(folders: Path) -> None:
     found = gather([folders / "open"])
-    assert not found.runs[0].guarantee.private
+    assert not found.runs[0].guarantee.accounted
     assert "budget" not in [each.id for each in found.charts]
     assert "noise" not in [each.id for each in found.charts]
 
@@ -213,7 +213,7 @@ def test_scaling_by_the_data_is_not_private(folders: Path, tmp_path: Path) -> No
     shutil.copytree(folders / "plain", tmp_path / "run")
     plan = json.loads((tmp_path / "run" / "plan.json").read_text())
     (tmp_path / "run" / "plan.json").write_text(json.dumps({**plan, "public_preprocessing": False}))
-    assert not gather([tmp_path / "run"]).runs[0].guarantee.private
+    assert not gather([tmp_path / "run"]).runs[0].guarantee.accounted
 
 
 def test_several_runs_share_charts(folders: Path, tmp_path: Path) -> None:

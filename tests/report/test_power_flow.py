@@ -42,7 +42,7 @@ def test_noise_on_the_loads(flow: Flow, tmp_path: Path) -> None:
     document = gather([tmp_path / "flow"])
     (run,) = document.runs
     assert (run.state, run.round, run.rounds) == ("finished", 8, 8)
-    assert run.guarantee.private
+    assert run.guarantee.accounted
     assert "differed in both loads of one bus, by up to 0.01 per unit" in run.guarantee.plain
     assert "gaussian noise on the loads, noise multiplier 1.878, one release; seeded noise" in run.guarantee.exact
     assert list(run.warnings) == []
@@ -109,7 +109,7 @@ def test_it_can_be_watched(flow: Flow, tmp_path: Path, monkeypatch: pytest.Monke
     def look(self: Any, round: int) -> None:
         reached(self, round)
         (run,) = (document := gather([tmp_path / "flow"])).runs
-        seen.append((run.state, run.round, len(chart(document, "copies").series[0].y), run.guarantee.private))
+        seen.append((run.state, run.round, len(chart(document, "copies").series[0].y), run.guarantee.accounted))
 
     monkeypatch.setattr(status.StatusWriter, "reached", look)
     flow("--epsilon", 1, "--delta", 1e-2, rounds=3)

@@ -75,8 +75,8 @@ def test_sections_come_in_order_and_say_what_the_document_says(show, documents):
 def test_a_simulation_gets_no_green_tick(show, documents):
     guarantee = replace(documents.PRIVATE, simulated=True, notes=("Its noise is seeded.",))
     page = show(replace(documents.single(), runs=[documents.run(guarantee=guarantee)]))
-    assert page.ask("document.querySelector('.verdict').textContent") == "◐ Simulated: private with real noise"
-    assert page.ask("document.querySelector('.guarantee').className") == "guarantee rehearsed"
+    assert page.ask("document.querySelector('.verdict').textContent") == "◐ Simulated: seeded noise protects nobody"
+    assert page.ask("document.querySelector('.guarantee').className") == "guarantee seeded"
     assert page.ask("document.querySelector('.notes').textContent") == "Its noise is seeded."
 
 

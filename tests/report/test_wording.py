@@ -20,7 +20,7 @@ def promise(**changes: Any) -> Promise:
 
 def test_the_sentence_is_the_definition() -> None:
     said = guarantee(promise())
-    assert said.private
+    assert said.accounted
     assert said.plain == (
         "Whatever anybody concludes from everything that every agent sent in all 100 rounds together is at most 2.72 "
         "times as likely as it would be if that record had been any other, plus a chance of 1 in 100,000; this holds "
@@ -121,13 +121,13 @@ def test_before_the_first_round_nothing_is_said_of_it() -> None:
 
 def test_what_is_not_private_says_so_first() -> None:
     for said in (open_run(), guarantee(promise(epsilon=None)), UNKNOWN):
-        assert not said.private
+        assert not said.accounted
         assert "times as likely" not in said.plain
     assert open_run("owner").plain.startswith("This run promises no privacy: every owner sends")
     assert "infinite" in open_run().exact
     assert "infinite" in guarantee(promise(epsilon=None)).exact
     scaled = guarantee(promise(public_preprocessing=False))
-    assert not scaled.private
+    assert not scaled.accounted
     assert scaled.plain == SCALED
     assert scaled.notes[0].startswith("Of the rounds alone: Whatever anybody concludes")
 

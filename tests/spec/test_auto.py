@@ -191,7 +191,7 @@ def test_the_budget_is_spent_and_not_exceeded(changes, asked):
     assert 0.9 * epsilon <= result.guarantee.epsilon <= epsilon
     assert result.guarantee.delta == delta
     assert result.guarantee.accountant == ("pure" if delta == 0.0 else result.guarantee.accountant)
-    assert result.private
+    assert result.fully_accounted
     assert np.isfinite(result.models).all()
 
 

@@ -87,7 +87,7 @@ def test_there_must_be_something_to_choose_and_a_budget_to_choose_for(changes, s
 
 def test_a_run_says_what_was_chosen_and_writes_it_down(experiment, same, tmp_path):
     given = experiment("ps-admm-sgd", rounds=3)
-    chosen = train(given, auto=True, out=tmp_path / "run")
+    chosen = train(given, tune_batches=True, out=tmp_path / "run")
     assert len(chosen.choices) == 4
     assert sum(choice["chosen"] for choice in chosen.summary()["choices"]) == 1
     kept = read(tmp_path / "run" / "spec.toml").run

@@ -31,10 +31,10 @@ LedgerFile = Annotated[
 Person = Annotated[
     str | None, typer.Option("--person", help="The column that says whose record it is.", show_default=False)
 ]
-Rehearsal = Annotated[
+DryRun = Annotated[
     int | None,
     typer.Option(
-        "--dry_run",
+        "--dry-run",
         metavar="SEED",
         help="Made-up records and seeded noise, which protects nobody.",
         show_default=False,
@@ -74,7 +74,7 @@ def start(
     columns: Columns = None,
     ledger: LedgerFile = None,
     person: Person = None,
-    dry_run: Rehearsal = None,
+    dry_run: DryRun = None,
     as_json: AsJson = False,
 ) -> None:
     """Take part in a federation, until you press Ctrl-C.
@@ -91,7 +91,7 @@ def start(
     found = service.check()
     _show(found, as_json)
     if dry_run is not None:
-        print_warning("a dry_run: the noise is seeded and protects nobody. The records must be made up.")
+        print_warning("dry run: the noise is seeded and protects nobody. The records must be made up.")
     seen = len(service.site.events(10**9))
     with service.running(print_warning) as look:
         err().print("Connected as soon as the coordinator's server answers. Ctrl-C ends it.", style="dim")

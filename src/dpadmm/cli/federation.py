@@ -19,7 +19,7 @@ _INIT = "dpadmm federation init study --host fl.example.org --owner north --owne
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="Who takes part in a federation, and the kits they get (needs dpadmm[federation]).",
+        help="Who takes part in a federation, and the kits they get (needs the extra dpadmm\\[federation]).",
         epilog=examples(_INIT, "dpadmm federation status study --json"),
         no_args_is_help=True,
         rich_markup_mode="rich",

@@ -120,9 +120,9 @@ Average = Annotated[
 Reach = Annotated[
     float | None, _option(_ALGORITHM, "--reach", "How far ps-admm's steps may lead in a round; less noise if short.")
 ]
-Auto = Annotated[
+TuneBatches = Annotated[
     bool,
-    _option(_ALGORITHM, "--auto", "Choose mini-batches and inner steps for the least noise at the budget."),
+    _option(_ALGORITHM, "--tune-batches", "Choose mini-batches and inner steps for the least noise at the budget."),
 ]
 Topology = Annotated[
     str | None,

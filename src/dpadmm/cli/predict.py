@@ -59,7 +59,9 @@ def predict(
         _write(output, header, rows)
         err().print(f"{len(labels):,} predictions written to {output}", markup=False, soft_wrap=True)
     if as_json:
-        about = {key: model.description[key] for key in ("algorithm", "loss", "classes", "private", "guarantee")}
+        about = {
+            key: model.description[key] for key in ("algorithm", "loss", "classes", "private", "simulated", "guarantee")
+        }
         print_json(
             {
                 "predictions": labels,

@@ -55,7 +55,7 @@ def report(
                         "state": run.state,
                         "round": run.round,
                         "rounds": run.rounds,
-                        "private": run.guarantee.private,
+                        "private": run.guarantee.accounted and not run.guarantee.simulated,
                         "simulated": run.guarantee.simulated,
                         "guarantee": run.guarantee.exact,
                     }

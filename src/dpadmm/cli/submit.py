@@ -79,7 +79,7 @@ def _show(result: dict[str, Any]) -> None:
             f"{result['rounds']:,} rounds, {result['seconds']:.1f} s",
         )
     )
-    if result["private"] and not result["simulated"]:
+    if result["private"]:
         spent = f"epsilon {number(result['epsilon'], '#.4g')}, delta {result['delta']:g} in total"
         console.print(
             Text.assemble(

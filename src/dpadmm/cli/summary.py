@@ -48,15 +48,19 @@ def guarantee(result: Result) -> Text:
     label = ACCOUNTANTS[found.accountant].label
     spent = f"epsilon {found.epsilon:#.4g}, delta {found.delta:g} in total"
     means = f"for every record of every agent ({found.relation} relation, {label})."
-    if not result.private:
+    if not result.fully_accounted:
         return Text.assemble(
             ("Not private: ", "bold red"),
             "the features were scaled by statistics of the data. ",
             f"The rounds alone cost {spent} {means}",
             *_claimed(result),
         )
-    seeded = " Simulated: the noise is seeded, so that the run repeats; real releases are made by an owner's agent."
-    return Text.assemble(("Private: ", "bold green"), (spent, "bold"), f" {means}", *_claimed(result), (seeded, "dim"))
+    if result.private:
+        return Text.assemble(("Private: ", "bold green"), (spent, "bold"), f" {means}", *_claimed(result))
+    seeded = " The noise is seeded, so that the run repeats, and protects nobody; real releases are an owner's agent's."
+    return Text.assemble(
+        ("Simulated: ", "bold yellow"), (spent, "bold"), f" {means}", *_claimed(result), (seeded, "dim")
+    )
 
 
 def _claimed(result: Result) -> list[str]:
@@ -68,7 +72,7 @@ def _claimed(result: Result) -> list[str]:
 
 
 def _choices(result: Result) -> Table:
-    """What --auto looked at."""
+    """What --tune-batches looked at."""
     shown = table(["batch", "updates", "noise / G", "error by noise", "by few steps", "records a round", ""])
     for choice in result.choices:
         shown.add_row(

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
             "dpadmm train --algorithm admm --repeats 3 --json",
             "dpadmm train --data digits --loss softmax --algorithm obj-g --set box:0.5 --epsilon 8 --delta 1e-5",
             "dpadmm train --spec run/spec.toml --rounds 50",
-            "dpadmm train --algorithm ps-admm-sgd --relation zero-out --auto --epsilon 1 --delta 1e-5",
+            "dpadmm train --algorithm ps-admm-sgd --relation zero-out --tune-batches --epsilon 1 --delta 1e-5",
             "dpadmm train --topology erdos-renyi:20:0.3 --algorithm private-mr-admm --rounds 50 --epsilon 12",
             "dpadmm train --topology ring:10 --algorithm private-r-admm --mechanism gaussian --epsilon 1 --delta 1e-5",
             "dpadmm train --data functional-sim --algorithm fdp-admm --tau 0.5 --agents 20 --epsilon 1 --delta 1e-5",
@@ -68,7 +68,7 @@ def train(
     sampling: options.Sampling = None,
     average: options.Average = None,
     reach: options.Reach = None,
-    auto: options.Auto = False,
+    tune_batches: options.TuneBatches = False,
     components: options.Components = None,
     components_share: options.ComponentsShare = None,
     standardise: options.Standardise = None,
@@ -126,11 +126,11 @@ def train(
         paper_noise=paper_noise, noise_multiplier=noise_multiplier, mechanism=mechanism,
         evaluation_epsilon=evaluation_epsilon, seed=seed, repeats=repeats, measure_every=measure_every,
     )  # fmt: skip
-    if auto and resume:
-        raise InputError("--auto chooses for a new run; a resumed one goes on with what was chosen for it.")
+    if tune_batches and resume:
+        raise InputError("--tune-batches chooses for a new run; a resumed one goes on with what was chosen for it.")
     if shown_at_once and out is None:
         out = browser.temporary("train")
-    _run(experiment, out, resume, engine, auto, quiet, as_json)
+    _run(experiment, out, resume, engine, tune_batches, quiet, as_json)
     if shown_at_once and out is not None:
         browser.show_report(out, as_json)
 
@@ -172,7 +172,7 @@ def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:
 
 
 def _run(
-    experiment: Experiment, out: Path | None, resume: bool, engine: str, auto: bool, quiet: bool, as_json: bool
+    experiment: Experiment, out: Path | None, resume: bool, engine: str, tune_batches: bool, quiet: bool, as_json: bool
 ) -> None:
     from dpadmm.cli.progress import bar
     from dpadmm.cli.summary import show
@@ -180,7 +180,9 @@ def _run(
 
     try:
         with bar(experiment, shown=not (as_json or quiet)) as progress:
-            result = run(experiment, out=out, resume=resume, progress=progress, engine=engine, auto=auto)
+            result = run(
+                experiment, out=out, resume=resume, progress=progress, engine=engine, tune_batches=tune_batches
+            )
     except KeyboardInterrupt:
         if out is not None and (out / "spec.toml").exists():
             hint = f"interrupted; to go on: dpadmm train --out {out} --resume"

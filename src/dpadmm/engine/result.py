@@ -50,16 +50,21 @@ class Result:
     estimated_error: float | None = None  # the mean of the owners' private estimates, where the terms have them
     components: Components | None = None  # of the last run, where rows were turned onto some
     coverage: tuple[float, ...] = ()  # share of held-out records below each quantile that was predicted
-    simulated: bool = True  # False where the noise protects
+    simulated: bool = True  # the noise is seeded and protects nobody
     missed_rounds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by owner
     convergence: Condition | None = None  # what theorem IV.1 says of recycled rounds, on graphs that are not too large
 
     @property
-    def private(self) -> bool:
-        """Whether the guarantee covers everything that was done with the records."""
+    def fully_accounted(self) -> bool:
+        """Whether epsilon is finite and covers everything that was done with the records."""
         return (
             self.guarantee is not None and math.isfinite(self.guarantee.epsilon) and self.dataset.public_preprocessing
         )
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise protects somebody: fully accounted, and not simulated with a seed."""
+        return self.fully_accounted and not self.simulated
 
     @property
     def test_error(self) -> float | None:
@@ -102,6 +107,7 @@ class Result:
             "edges": None if setting.graph is None else len(setting.graph.edges),
             "converges_by_theorem": None if self.convergence is None else self.convergence.holds,
             "private": self.private,
+            "fully_accounted": self.fully_accounted,
             "epsilon": _finite(guarantee.epsilon if guarantee else None),
             "delta": guarantee.delta if guarantee else None,
             "relation": str(setting.relation),

@@ -47,19 +47,19 @@ def train(
     checkpoint_every: int = 10,
     progress: Progress | None = None,
     engine: str = "local",
-    auto: bool = False,
+    tune_batches: bool = False,
     **changes: Any,
 ) -> Result:
     """Simulates an experiment; keyword arguments change single fields of it, by name.
 
     Repeats differ in their noise only. With `out`, spec, history, model and result are written there; an interrupted
-    run goes on from its last checkpoint with `resume`. The engine says where the agents work (see `engines`); the
-    numbers are the same, and so a run may go on with another one. With `auto`, mini-batches and inner steps that are
-    not given are chosen for the least noise at the budget (see `choices`).
+    run goes on from its last checkpoint with `resume`. The engine says where the agents work (see `engine/executors`);
+    the numbers are the same, and so a run may go on with another one. With `tune_batches`, mini-batches and inner steps
+    that are not given are chosen for the least noise at the budget (see `spec/tuning.py`).
     """
     with opened(engine) as ready:
         prepared = prepare((experiment or Experiment()).changed(**changes))
-        if auto:
+        if tune_batches:
             prepared = with_choices(prepared)
         return run_prepared(prepared, out, resume, checkpoint_every, progress, ready)
 

@@ -45,7 +45,7 @@ class Privacy:
 
     @property
     def private(self) -> bool:
-        """Whether the guarantee covers everything that was done with the records."""
+        """Whether the noise protects: not seeded, and epsilon covers everything that was done with the records."""
         return self.secure and not self.leaked
 
     def __str__(self) -> str:

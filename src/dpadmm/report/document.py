@@ -73,7 +73,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class GuaranteeText:
-    private: bool
+    accounted: bool  # epsilon is finite and covers everything that was done with the records
     plain: str  # one sentence that a lawyer can read
     exact: str  # one line that a privacy engineer can check
     notes: Sequence[str] = ()  # what the sentence does not say
@@ -121,4 +121,4 @@ def _empty(value: Any) -> bool:
     return value is None or value is False or (isinstance(value, str | Sequence) and len(value) == 0)
 
 
-_ALWAYS = {"runs", "charts", "series", "warnings", "facts", "y", "private"}  # the page may count on these
+_ALWAYS = {"runs", "charts", "series", "warnings", "facts", "y", "accounted"}  # the page may count on these

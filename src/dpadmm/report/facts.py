@@ -59,9 +59,9 @@ def _guarantee(run: Found) -> GuaranteeText:
 
 
 def _simulated(run: Found) -> bool:
-    """Whether the noise is seeded: of a federation, whether this was a rehearsal."""
+    """Whether the noise is seeded: of a federation, whether this was a dry run."""
     if run.kind == "federation":
-        return bool((run.result or {}).get("simulated")) or (run.path / "rehearsal").exists()
+        return bool((run.result or {}).get("simulated")) or (run.path / "dry_run").exists()
     return True
 
 

@@ -241,7 +241,7 @@ def test_the_saved_model_is_the_first_run_s(experiment, tmp_path):
     model = json.loads((tmp_path / "run" / "model.json").read_text())
     assert model["coefficients"] == result.models[0].tolist()
     assert model["features"] == ["x0", "x1", "x2", "x3", "(intercept)"]
-    assert model["private"] is True
+    assert (model["fully_accounted"], model["simulated"], model["private"]) == (True, True, False)
     assert result.out == str(tmp_path / "run")
 
 

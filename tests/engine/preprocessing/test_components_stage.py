@@ -158,7 +158,7 @@ def test_a_run_that_is_not_private_takes_the_true_components(asked, algorithm):
     assert found.noise == 0.0
     result = train(spec)
     assert result.guarantee is None
-    assert not result.private
+    assert not result.fully_accounted
     assert result.plan.before == (NonPrivateDpEvent(),) * 5
 
 

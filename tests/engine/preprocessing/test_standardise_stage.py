@@ -245,7 +245,7 @@ def test_without_noise_it_is_what_one_would_do_by_hand(asked):
         np.testing.assert_allclose(getattr(part.view, name), getattr(view, name), rtol=1e-10)
     np.testing.assert_allclose(result.models[0], by_hand(prepared, view, 0.7, 8.0, 1e-3), rtol=1e-8)
     assert result.guarantee is None
-    assert not result.private
+    assert not result.fully_accounted
     assert result.plan.before == (NonPrivateDpEvent(),) * 5
     assert prepared.stage.deviation == 0.0
 

@@ -94,7 +94,7 @@ def all_once(lived: Any, rounds: int = 6) -> None:
 
 
 @pytest.mark.parametrize("changes", RECIPES, ids=lambda changes: changes.get("algorithm", "dp-admm"))
-def test_a_rehearsal_equals_the_simulation_bit_for_bit(
+def test_dry_run_equals_the_simulation_bit_for_bit(
     lived: Any, small_federation: ModuleType, changes: dict[str, Any]
 ) -> None:
     for name in small_federation.OWNERS:
@@ -164,7 +164,7 @@ def test_only_where_all_noise_is_real_a_result_says_so(small_federation: ModuleT
     lived.run(mixed)
     assert outcome(mixed)["simulated"] is True
     assert outcome(mixed)["warnings"] != []
-    # Also where who rehearsed is no longer there when the run ends.
+    # Also where the owner of the dry run is no longer there when the run ends.
     left, line = lived.folder(name="left", stragglers="reuse"), lived.line()
     line.reaches = lambda name, method, call: call.get("step") != 3 or left.pause(True) is None
     assert lived.run(left, line)["state"] == "interrupted"

@@ -72,6 +72,7 @@ def described_model(result: Result) -> dict[str, Any]:
         "norm_bound": run.clip,
         "intercept": bool(run.intercept),
         "private": result.private,
+        "fully_accounted": result.fully_accounted,
         "simulated": result.simulated,
         "guarantee": str(result.guarantee) if result.guarantee else "none: the recipe is not private",
         "coefficients": result.models[0].tolist(),

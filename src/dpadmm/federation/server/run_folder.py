@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._files import write_json
 from dpadmm.admm.algorithm import Plan
 from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.encoder import CurveEncoder
@@ -28,7 +29,6 @@ from dpadmm.engine.output.history import History
 from dpadmm.engine.output.status import INTERVAL, process
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
-from dpadmm.federation.client.files import write
 from dpadmm.federation.server.state import CoordinatorState, load, save
 from dpadmm.owner.agreement import Agreement
 from dpadmm.spec.columns import Schema
@@ -96,7 +96,7 @@ class RunFolder:
     def tell(self, state: str, message: str = "", **facts: Any) -> None:
         """For whoever looks: submitted, joining, waiting, running, interrupted, refused, failed or finished."""
         told = {"state": state, "message": message, "time": time.time(), **facts}
-        write(self.path / "status.json", {**told, **process()})
+        write_json(self.path / "status.json", {**told, **process()})
 
     def note(self, message: str) -> None:
         """What happened to the run, for good."""

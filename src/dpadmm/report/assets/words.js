@@ -25,9 +25,9 @@ function runElement(run, place, runs, title) {
 }
 
 /** A simulation adds up like a private run, and protects nobody: it gets neither the green tick nor the red cross. */
-function verdictOf({ private: isPrivate, simulated }) {
-  if (!isPrivate) return ["open", "✗ Not private"];
-  return simulated ? ["rehearsed", "◐ Simulated: private with real noise"] : ["private", "✓ Private"];
+function verdictOf({ accounted, simulated }) {
+  if (!accounted) return ["open", "✗ Not private"];
+  return simulated ? ["seeded", "◐ Simulated: seeded noise protects nobody"] : ["private", "✓ Private"];
 }
 
 function guaranteeElement(run, place, runs) {

@@ -1,0 +1,44 @@
+"""An owner's records, encoded as a run's terms want them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from dpadmm.datasets.encoding import Category, Encoder, Numeric
+from dpadmm.federation.client.files import OwnerFiles
+from dpadmm.federation.client.handler import Handler
+from dpadmm.federation.messages import to_bytes, to_row
+from dpadmm.owner.agreement import Agreement
+from dpadmm.problems.losses.statistics import unpack
+from dpadmm.spec.columns import Schema
+from dpadmm.spec.declare import RunSpec
+
+SCHEMA = Schema.of(Encoder((Numeric("dose", -1.0, 1.0), Category("sex", ("f", "m")))), "age", None)
+WIDTH = 3
+MOMENTS = {
+    "private-components": ("second-moment", WIDTH * (WIDTH + 1) // 2),
+    "private-column-moments": ("column-moments", 2 * WIDTH),
+}
+
+
+@pytest.mark.parametrize("algorithm", MOMENTS)
+def test_owner_releases_statistics_of_its_rows(small_federation: ModuleType, tmp_path: Path, algorithm: str) -> None:
+    """Statistics are losses of a registry of their own, which an owner must look into as well."""
+    lived = small_federation.SmallFederation(tmp_path)
+    lived.columns.write_text(SCHEMA.dumps())
+    loss, dimension = MOMENTS[algorithm]
+    lived.allow("ahorn", algorithms=[algorithm], losses=[loss])
+    run = RunSpec(algorithm, rounds=1, penalty="none", strength=0.0, epsilon=2.0, delta=1e-6)
+    terms = Agreement(run, tuple(lived.counts.values()), WIDTH, 0, owners=lived.owners, schema=SCHEMA)
+    handler = Handler(OwnerFiles(tmp_path / "ahorn"), "ahorn")
+    assert handler.join("server", "moments", terms.dumps()) == {"joined": terms.digest, "rounds_answered": 0}
+    reply = handler.answer("server", "moments", terms.digest, 1, to_bytes(np.zeros((1, dimension))), {})
+    value = to_row(reply["value"])
+    assert value.shape == (1, dimension)
+    if algorithm == "private-components":
+        rows = handler.records.shards(terms, "ahorn").features
+        np.testing.assert_allclose(unpack(value)[0], rows.T @ rows / len(rows), atol=0.25)
