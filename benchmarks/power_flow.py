@@ -2,7 +2,7 @@
 
     python benchmarks/power_flow.py --json          (needs: pip install 'dpadmm[power]' cvxpy)
 
-Both solve the same sequence: what zone 1 of 3 was asked in 50 consecutive exact rounds (spec 4.3), and, apart from
+Both solve the same sequence: what zone 1 of 3 was asked in 50 consecutive exact rounds (theory 4.3), and, apart from
 that, in 50 linearised steps, whose quadratic term differs from step to step. CVXPY's problem is written once with
 parameters for what changes, as its manual advises. `error` is the largest distance of our answer to a tight solution,
 CVXPY's beside it. Then whole runs: 100 rounds of case118 in three zones, and of case1354 in ten where DPADMM_DATA

@@ -17,7 +17,7 @@ from mkdocs.utils import get_relative_url
 ROOT = Path(__file__).parents[1]
 OF_THE_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 RESULTS = "reproductions/results"
-CITATION = re.compile(r"\b(?:AUDIT|[Aa]udit|spec(?: section)?) ([A-E]\d|\d(?:\.\d)?)\b")
+CITATION = re.compile(r"\b(?:claims|theory(?: section)?) ([A-E]\d|\d(?:\.\d)?)\b")
 LEFT_ALONE = ("a", "code", "pre", "h1", "h2", "h3")
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -53,7 +53,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, *, page: Any, **_: Any) -> str:
-    """What the code and the pages cite ("spec 3.4", "AUDIT B5") leads to its heading in docs/theory."""
+    """What the code and the pages cite ("theory 3.4", "claims B5") leads to its heading in docs/theory."""
     parts, inside = re.split(r"(<[^>]*>)", html), 0
     for number, part in enumerate(parts):
         if found := re.match(r"<(/?)(\w+)", part):

@@ -191,5 +191,5 @@ def test_inner_products_are_no_tags(site):
 
 def test_what_pages_and_docstrings_cite_is_a_link_to_the_theory(site):
     place = "theory/claims.html#b5-ps-admm-theorem-2"
-    assert f'<a href="{place}">AUDIT B5</a>' in (site / "stochastic.html").read_text(encoding="utf-8")
-    assert f'<a href="../{place}">AUDIT B5</a>' in (site / "reference" / "admm.html").read_text(encoding="utf-8")
+    assert f'<a href="{place}">claims B5</a>' in (site / "stochastic.html").read_text(encoding="utf-8")
+    assert f'<a href="../{place}">claims B5</a>' in (site / "reference" / "admm.html").read_text(encoding="utf-8")

@@ -58,7 +58,7 @@ def test_duals_sum_to_zero_and_the_server_averages(name, simulated, terms, drawi
         assert size > 1e-3
         assert np.abs(after.dual.sum(axis=0)).max() <= 1e-14 * max(1.0, size)
         np.testing.assert_allclose(common[0], value.mean(axis=0), rtol=1e-15, atol=1e-16)
-        # The server's whole step, with the duals it never sees (spec 3.1 step 2).
+        # The server's whole step, with the duals it never sees (theory 3.1 step 2).
         whole = value.mean(axis=0) - before.dual.mean(axis=0) / setting.rho
         np.testing.assert_allclose(common[0], whole, atol=1e-12 * max(1.0, np.abs(value).max()))
         np.testing.assert_array_equal(after.dual, before.dual - setting.rho * (value - common))
@@ -75,7 +75,7 @@ def test_one_agent_has_no_dual(name, simulated, terms, drawing):
 @pytest.mark.parametrize("penalty", [L1(), L2()], ids=["l1", "l2"])
 @pytest.mark.parametrize("name", PENALISED)
 def test_a_server_with_the_penalty_keeps_the_mean_of_the_agents_duals(name, penalty, simulated, terms, drawing):
-    """Which do not sum to zero: in the end they balance the penalty's slope (spec 5.1)."""
+    """Which do not sum to zero: in the end they balance the penalty's slope (theory 5.1)."""
     shards, strength = simulated(), 0.05
     setting = terms(Problem(penalty=penalty, strength=strength), shards, rho=0.3)
     for before, value, earlier, server, after in played(name, shards, setting, drawing):

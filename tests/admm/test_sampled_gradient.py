@@ -233,7 +233,7 @@ def test_several_records_of_a_person_are_drawn_each_by_itself(terms):
 
 
 def test_one_uniform_record_is_a_release_of_the_anchor_and_one_of_the_correction(terms, monkeypatch):
-    """The noise is split; the parts' variances add up, and neither is counted as louder than it is (AUDIT B5)."""
+    """The noise is split; the parts' variances add up, and neither is counted as louder than it is (claims B5)."""
     monkeypatch.setattr(UniformCost, "_best_split", lambda *_: 0.1)
     setting = terms(Problem(), [40], relation=REPLACE)
     solver = Svrg(updates=7, batch=1, sampling="uniform")

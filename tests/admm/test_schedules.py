@@ -1,4 +1,4 @@
-"""Each step size is its formula of spec 3.4 and 4.1, and the numeric forms of section 8 come out."""
+"""Each step size is its formula of theory 3.4 and 4.1, and the numeric forms of section 8 come out."""
 
 import itertools
 import math
@@ -175,7 +175,7 @@ def test_free_5_3_takes_the_theta_with_the_smallest_bound_of_each_agent(k, terms
 
 
 def test_no_other_theta_has_a_smaller_bound(terms):
-    """theta D sigma² + U² / (2 E theta), the part of spec 4.1's bound that theta moves."""
+    """theta D sigma² + U² / (2 E theta), the part of theory 4.1's bound that theta moves."""
     setting = terms(BOUNDED, COUNTS, dimension=5)
     slowed = 1 / Free53().eta(setting, FOUR_STEPS, 1) - 0.27
 

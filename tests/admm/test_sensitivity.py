@@ -29,7 +29,7 @@ RELATIONS = pytest.mark.parametrize("relation", list(Relation), ids=str)
 
 
 def slopes(loss, relation):
-    """(2-norm, 1-norm) of what one record of length one can do to a sum of gradients, by hand (spec section 1)."""
+    """(2-norm, 1-norm) of what one record of length one can do to a sum of gradients, by hand (theory 1)."""
     one, other = {
         "logistic": (1.0, 1.0),
         "smoothed-hinge": (1.0, 1.0),
@@ -254,7 +254,7 @@ def test_no_neighbour_moves_a_release_without_noise_further_than_stated(name, ki
 @pytest.mark.parametrize("domain", [Ball(1.0), Simplex(1.0)], ids=lambda domain: domain.name)
 @pytest.mark.parametrize("dimension", [10, 50])
 def test_elsewhere_than_over_intervals_a_projection_can_lengthen_a_change_in_the_1_norm(domain, dimension):
-    """AUDIT B4: so gain * (1-norm of the gradient's change) would be no bound there; sqrt(D) times the 2-norm is."""
+    """claims B4: so gain * (1-norm of the gradient's change) would be no bound there; sqrt(D) times the 2-norm is."""
     one = np.full(dimension, 1.0 / (dimension if domain.name == "simplex" else math.sqrt(dimension)))
     other = one + 1e-4 * np.eye(dimension)[0]
     moved = np.subtract(*domain.project(np.stack([other, one])))

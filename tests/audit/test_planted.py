@@ -186,7 +186,7 @@ FALSE = [
 
 @pytest.mark.parametrize(("setting", "name", "epsilon", "delta", "updates"), FALSE, ids=lambda value: str(value))
 def test_the_papers_totals(setting, name, epsilon, delta, updates):
-    """AUDIT A2: what the papers say of 100 rounds, taken at its word."""
+    """claims A2: what the papers say of 100 rounds, taken at its word."""
     algorithm = ALGORITHMS[name].tuned(updates=updates) if updates > 1 else name
     found = attacked(algorithm, epsilon, delta, paper_noise=True, stage=Scenario(rounds=100), transcripts=5_000)
     claim = next(c for c in CLAIMS if (c.setting, c.epsilon_step, c.delta) == (setting, epsilon, delta))
@@ -205,8 +205,8 @@ def test_a_true_total_of_a_paper_is_not_refuted():
 
 
 class TestObjectivePerturbation:
-    """One logistic record, w = 1, lambda = 0.3, sigma = 10: the counterexample of AUDIT B6, also with the linear offset
-    of its figures, which a server brings in by its broadcast. Noise of ten sensitivities in an objective is not
+    """One logistic record, w = 1, lambda = 0.3, sigma = 10: the counterexample of claims B6, also with the linear
+    offset of its figures, which a server brings in by its broadcast. Noise of ten sensitivities in an objective is not
     0.1-GDP."""
 
     def found(self, offset: float, **more: Any) -> Audit:

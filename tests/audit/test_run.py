@@ -318,7 +318,7 @@ def test_a_recipe_as_printed_is_audited_by_the_account_and_on_request_by_its_pap
     assert account.claimed == account.accounted == paper.accounted > 100.0
     assert paper.claimed == 4.0
     assert not account.violated
-    assert paper.violated  # AUDIT B5, at ten records
+    assert paper.violated  # claims B5, at ten records
 
 
 @pytest.mark.parametrize(

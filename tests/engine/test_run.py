@@ -96,7 +96,7 @@ def test_measuring_less_often_changes_no_number(experiment):
 @pytest.mark.parametrize(("per_round", "true", "claimed"), [(0.1, 0.784, 0.992), (0.2, 1.657, 1.984)])
 @pytest.mark.parametrize("algorithm", ["dp-admm", "pvp", "dpsgd"])
 def test_paper_noise_tells_the_exact_total_beside_the_claimed_one(algorithm, per_round, true, claimed, experiment):
-    """The table of AUDIT A1: (0.1, 1e-6) and (0.2, 1e-6) over 100 rounds."""
+    """The table of claims A1: (0.1, 1e-6) and (0.2, 1e-6) over 100 rounds."""
     result = train(experiment(algorithm, paper_noise=True, epsilon=per_round, delta=1e-6, rounds=100))
     assert result.guarantee.epsilon == pytest.approx(true, abs=5e-4)
     assert result.guarantee.accountant == "exact"

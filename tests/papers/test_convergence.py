@@ -1,4 +1,4 @@
-"""F5: DP-ADMM's constant-step convergence bounds (spec 3.4, proved forms) hold in the mean over many runs."""
+"""F5: DP-ADMM's constant-step convergence bounds (theory 3.4, proved forms) hold in the mean over many runs."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""PS-ADMM: its bound holds, its noise is the audit's, its releases are made of noisy gradients alone (spec 5, B5)."""
+"""PS-ADMM: its bound holds, its noise is the audit's, its releases are made of noisy gradients alone (theory 5, B5)."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -91,7 +91,7 @@ def test_the_plain_mean_stays_below_its_bound(rounds, noise, simulated, terms, p
 
 @pytest.mark.parametrize("noise", [0.0, 20.0])
 def test_the_printed_mean_stays_below_the_printed_bound_with_the_factor_it_misses(noise, simulated, terms, played):
-    """Theorem 3, where its three conditions hold; the noise term carries the n that the paper left out (AUDIT C3)."""
+    """Theorem 3, where its three conditions hold; the noise term carries the n that the paper left out (claims C3)."""
     mu_f, rounds = 1.0, 2
     v_L = 0.25 + mu_f + RHO
     mu_L = mu_f + RHO
@@ -133,7 +133,7 @@ def test_without_noise_the_pooled_optimum_is_reached(name, rounds, near, penalty
     np.testing.assert_allclose(state.agents.released, np.tile(best_point, (3, 1)), atol=3 * near)
 
 
-# -- AUDIT B5: noise ---------------------------------------------------------------------------------------------------
+# -- claims B5: noise --------------------------------------------------------------------------------------------------
 
 M, K, S = 6838, 50, 100
 LOOSE, TIGHT = Budget(0.5, 1e-3), Budget(1.0, 1e-5)

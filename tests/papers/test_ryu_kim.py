@@ -1,4 +1,4 @@
-"""Ryu & Kim's recipes: what spec 4.1 and formulas F6 and F7 say of them, and AUDIT B3, B4 and C2."""
+"""Ryu & Kim's recipes: what theory 4.1 and formulas F6 and F7 say of them, and claims B3, B4 and C2."""
 
 import math
 from dataclasses import replace
@@ -195,7 +195,7 @@ def test_without_noise_the_constrained_optimum_is_reached(kind, simulated, terms
 
 
 def test_the_printed_bound_is_violated_and_the_corrected_one_holds():
-    """F7, AUDIT C2: P = 50, f = (x - 1)²/2 on [-1, 1] from -1, rho 10, eta 1, no noise."""
+    """F7, claims C2: P = 50, f = (x - 1)²/2 on [-1, 1] from -1, rho 10, eta 1, no noise."""
     P, rho = 50, 10.0
     shards = gather(np.ones((P, 1)), np.ones(P), np.arange(P), norm_bound=1.0)
     problem = Problem(ClippedSquared(100.0), domain=Box(1.0))
@@ -338,7 +338,7 @@ def test_every_local_update_is_paid_for(name, simulated, terms):
 
 
 def test_the_noise_of_a_step_is_its_sensitivity_in_its_norm(simulated, terms):
-    """AUDIT B4: s/(1/eta + rho) in the 2-norm; in the 1-norm the same over intervals, elsewhere sqrt(D) of it."""
+    """claims B4: s/(1/eta + rho) in the 2-norm; in the 1-norm the same over intervals, elsewhere sqrt(D) of it."""
     shards = simulated(Softmax(), sizes=(10, 10), width=4)
     box, ball = (terms(Problem(Softmax(), domain=domain), shards, dimension=12, width=4) for domain in (Box(), Ball()))
     phase = ALGORITHMS["out-l"].phases[0]

@@ -1,4 +1,4 @@
-"""The table of audit A1/A2, to its printed digits."""
+"""The table of claims A1/A2, to its printed digits."""
 
 import pytest
 

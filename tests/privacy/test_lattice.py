@@ -1,4 +1,4 @@
-"""Noise that survives floating point (AUDIT E1): value and noise on one power-of-two lattice, paid for by the scale."""
+"""Noise that survives floating point (claims E1): value and noise on one lattice, paid for by the scale."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, 
 from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
 
 DRAWS = 1_000_000
-SIGMA = 4.84  # the classic (1, 1e-5) noise of AUDIT E1
+SIGMA = 4.84  # the classic (1, 1e-5) noise of claims E1
 KINDS = pytest.mark.parametrize("kind", MECHANISMS.values(), ids=MECHANISMS)
 
 Sample = Callable[[float], np.ndarray]

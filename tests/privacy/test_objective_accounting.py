@@ -249,7 +249,7 @@ def test_two_dimensions_and_another_record(
 
 
 def test_it_is_not_gaussian_privacy() -> None:
-    """AUDIT B6: w = 1, lambda = 0.3, sigma = 10, so mu = 0.1 and kappa = 0.83; here in units of sigma."""
+    """claims B6: w = 1, lambda = 0.3, sigma = 10, so mu = 0.1 and kappa = 0.83; here in units of sigma."""
     shift, kappa = 0.1, 0.25 / 0.3
     pair: Records = [(LOGISTIC, 1.0), None]
     orders = np.array([2.0, 20.0])
@@ -269,7 +269,7 @@ def test_it_is_not_gaussian_privacy() -> None:
 
 
 def lam(t: float, shift: float, kappa: float, q: float) -> float:
-    """The closed form of spec 6.6."""
+    """The closed form of theory 6.6."""
     room = 1.0 - 2.0 * t * q
     if room <= 0.0:
         return math.inf

@@ -43,7 +43,7 @@ def largest_moment(t, mu, slope, low, high):
 
 
 CASES = [
-    # orders less one, shift, kappa: small and large ratios beside the shift, and AUDIT B6's
+    # orders less one, shift, kappa: small and large ratios beside the shift, and claims B6's
     (0.5, 0.3, 0.1),
     (2.0, 1.0, 0.5),
     (1.0, 0.1, 0.83),

@@ -1,4 +1,4 @@
-"""Second moments as a gradient: what they are, how far one row moves them (AUDIT B8), and their release's noise."""
+"""Second moments as a gradient: what they are, how far one row moves them (claims B8), and their release's noise."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_in_the_1_norm_rows_of_numbers_of_one_size_come_close(rng: np.random.Gen
     assert moved(u, v, 1) == pytest.approx(18.0)
 
 
-# The release: AUDIT B8, option 2
+# The release: claims B8, option 2
 
 
 def planned(counts: Any, width: int, **terms: Any) -> Plan:

@@ -51,16 +51,16 @@ def cited(pattern: str) -> set[str]:
     return {found for path in SOURCES for found in re.findall(pattern, path.read_text(encoding="utf-8"))}
 
 
-def test_what_is_cited_as_audit_is_a_heading_of_the_claims():
+def test_what_is_cited_as_claims_is_a_heading_of_the_claims():
     there = {heading.split()[0] for heading in headings("claims.md")}
-    found = cited(r"(?:AUDIT|[Aa]udit) ([A-E]\d)\b")
+    found = cited(r"claims ([A-E]\d)\b")
     assert len(found) > 10
     assert found <= there
 
 
-def test_what_is_cited_as_spec_is_a_heading_of_the_theory():
+def test_what_is_cited_as_theory_is_a_heading_of_the_theory():
     there = {heading.split()[0] for page in THEORY.glob("*.md") for heading in headings(page.name)}
-    found = cited(r"spec (?:section )?(\d(?:\.\d)?)\b")
+    found = cited(r"theory (?:section )?(\d(?:\.\d)?)\b")
     assert len(found) > 15
     assert found <= there
 

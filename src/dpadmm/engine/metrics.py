@@ -1,4 +1,4 @@
-"""What the papers plot (spec section 2), as functions of iterates and shards.
+"""What the papers plot (theory 2), as functions of iterates and shards.
 
 All of these read private records without noise. They exist in simulations; publishing them would be a release.
 """
@@ -56,7 +56,7 @@ def gradient_length(problem: Problem, shards: Shards, x: FloatArray) -> FloatArr
 
 @dataclass(frozen=True, eq=False)
 class Observer:
-    """Measures a state (spec section 2). Models of the server and of the agents are reported apart."""
+    """Measures a state (theory 2). Models of the server and of the agents are reported apart."""
 
     cohort: Cohort
     test: Shards | None

@@ -1,5 +1,5 @@
 """DP-ADMM and what it is compared with (000: Huang et al., "DP-ADMM: ADMM-based distributed learning with differential
-privacy"; spec 3.1-3.5). Equation and algorithm numbers are the paper's.
+privacy"; theory 3.1-3.5). Equation and algorithm numbers are the paper's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DVP = Algorithm(
 )
 
 # The paper adds noise of standard deviation sigma_g / (rho + 1/eta) to the step's result (11). On the whole space that
-# is the same as constant noise sigma_g on the gradient (spec 3.4), which also keeps releases inside a set.
+# is the same as constant noise sigma_g on the gradient (theory 3.4), which also keeps releases inside a set.
 DP_ADMM = Algorithm(
     name="dp-admm",
     about="one linearised step per round with noise on the gradient",

@@ -1,5 +1,5 @@
 """FDP-ADMM (004: Zhou & Xiang, "ADMM-based differential privacy learning for penalized quantile regression on
-distributed functional data"; spec section 7). Curves become rows of scores before (`datasets/functional`); from there
+distributed functional data"; theory 7). Curves become rows of scores before (`datasets/functional`); from there
 on it is consensus ADMM and DP-ADMM with the check loss.
 """
 
@@ -37,7 +37,7 @@ FDP_ADMM = replace(
 )
 
 # Functional principal components, which the paper takes from the curves without saying who computes them: the second
-# moments of all agents, released once with noise (AUDIT B8). From zero, a step of length one along the mean gradient.
+# moments of all agents, released once with noise (claims B8). From zero, a step of length one along the mean gradient.
 COMPONENTS = Algorithm(
     name="components",
     about="second moments of the rows in one round, for principal components",

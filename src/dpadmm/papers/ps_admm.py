@@ -1,5 +1,5 @@
 """Stochastic ADMM (002: Ding et al., "Stochastic ADMM based distributed machine learning with differential privacy";
-spec 5). Equation and algorithm numbers are the paper's.
+theory 5). Equation and algorithm numbers are the paper's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Decentralised ADMM, R-ADMM and MR-ADMM with what they are compared with (003: Zhang, Khalili & Liu, "Recycled ADMM";
-spec section 6). Equation and algorithm numbers are the paper's.
+theory 6). Equation and algorithm numbers are the paper's.
 
 The paper weighs every record by C/B_i with C = 1750; here it is 1/B_i, which is the same problem with penalties,
 damping and noise divided by C.

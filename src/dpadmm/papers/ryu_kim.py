@@ -1,5 +1,5 @@
 """Linearised ADMM with E local updates over a set (001: Ryu & Kim, "Differentially private distributed convex
-optimization"; spec 4.1). Equation and line numbers are the paper's, Alg. 3.1.
+optimization"; theory 4.1). Equation and line numbers are the paper's, Alg. 3.1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _recipe(name: str, about: str, paper: str, perturbation: Perturbation, twin:
 
 
 # (3.2) adds a random linear term to a linearised step over W. That step is the projection of a gradient step, so its
-# noise is noise on the gradient, and what follows is post-processing (AUDIT B3, spec 4.1).
+# noise is noise on the gradient, and what follows is post-processing (claims B3, theory 4.1).
 OBJ_G = _recipe(
     "obj-g",
     "local updates over a set, Gaussian noise in the objective: releases stay in the set",

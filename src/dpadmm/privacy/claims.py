@@ -2,7 +2,7 @@
 
 Two of the papers derive their total from a moments bound used in the wrong direction: with a = T eps^2 / (4 ln(1.25/
 delta)) they report 2 sqrt(a ln(1/delta)), which drops a term +a. The number is an over-estimate of the true epsilon
-while a is small and a false promise beyond (audit A1, A2). Each `ClaimCheck` shows which of the two it is.
+while a is small and a false promise beyond (claims A1, A2). Each `ClaimCheck` shows which of the two it is.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def compare(claim: Claim) -> ClaimCheck:
 
 
 def comparisons() -> tuple[ClaimCheck, ...]:
-    """The table of audit A1/A2, row by row."""
+    """The table of claims A1/A2, row by row."""
     return tuple(compare(claim) for claim in CLAIMS)
 
 

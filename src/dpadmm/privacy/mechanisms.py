@@ -9,7 +9,7 @@ number, row by row, by inverting the distribution function. A word gives a sign 
 is symmetric to the bit and its tail is resolved to 2^-64.
 
 Floating-point noise is the ideal noise only up to rounding, and the last bits of a plain sum tell neighbours apart
-(audit E1). So real releases are made `on_lattice`: value and noise are rounded to multiples of one power of two, and
+(claims E1). So real releases are made `on_lattice`: value and noise are rounded to multiples of one power of two, and
 added exactly. The result is the ideal mechanism's output, rounded; what rounding the value first can add to the
 sensitivity is paid for by a slightly larger scale. What remains is the accuracy of `ndtri` and `log` within a lattice
 cell. Simulations use the plain sum.

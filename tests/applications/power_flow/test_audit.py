@@ -281,7 +281,7 @@ def test_attacks_prove_most_of_what_gaussian_noise_claims(place, algorithm, shar
 @every_budget
 @pytest.mark.parametrize(("algorithm", "event"), [("obj-g", GaussianDpEvent), ("obj-l", LaplaceDpEvent)])
 def test_the_papers_sensitivity(place, algorithm, event, epsilon):
-    """AUDIT B4: gradients are taken to move by 2 beta, as if the rows of the balance had length 1."""
+    """claims B4: gradients are taken to move by 2 beta, as if the rows of the balance had length 1."""
     found = place(dataclasses.replace(private(algorithm, epsilon), papers=True))
     claim = cost([event(found.protection.multiplier)] * UPDATES)
     assert claim == pytest.approx(epsilon, rel=1e-6)

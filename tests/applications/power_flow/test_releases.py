@@ -317,7 +317,7 @@ def test_input_is_paid_once_however_many_rounds():
     one, many = (Terms("input", rounds=rounds, epsilon=1.0, delta=1e-2) for rounds in (1, 1000))
     assert one.releases == many.releases == 1
     assert one.protection() == many.protection()
-    assert one.protection().multiplier == pytest.approx(1.88, abs=0.005)  # AUDIT B4: 1.88 beta, once
+    assert one.protection().multiplier == pytest.approx(1.88, abs=0.005)  # claims B4: 1.88 beta, once
 
 
 @pytest.mark.parametrize(("updates", "scale"), [(1, 84), (5, 188)])
@@ -338,7 +338,7 @@ def spent(terms, decomposition, delta):
 
 
 def test_the_papers_noise_costs_what_the_audit_says(ieee):
-    """AUDIT B4 on case118, where bus 49 has 12 lines and a generator."""
+    """claims B4 on case118, where bus 49 has 12 lines and a generator."""
     network = ieee("case118")
     decomposition = decompose(network, choose(network, 3))
 
@@ -447,7 +447,7 @@ def test_terms_that_make_sense():
 
 @pytest.mark.parametrize("round", [1, 9])
 def test_steps_are_those_of_the_theorem_or_of_the_papers_runs(round):
-    """1/eta = L + sqrt(k)/epsilon with the epsilon of one update as the paper counts it (spec 4.1), or sqrt(k)."""
+    """1/eta = L + sqrt(k)/epsilon with the epsilon of one update as the paper counts it (theory 4.1), or sqrt(k)."""
     root = np.sqrt(round)
     assert Terms("linearised").eta(10.0, round) == pytest.approx(1 / 10)
     gaussian = Terms("obj-g", epsilon=0.3, delta=1e-2, paper_noise=True)

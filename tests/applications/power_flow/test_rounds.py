@@ -1,4 +1,4 @@
-"""The rounds: spec 4.1 line by line, the pooled optimum without noise, and the better algorithm with it."""
+"""The rounds: theory 4.1 line by line, the pooled optimum without noise, and the better algorithm with it."""
 
 import numpy as np
 import pytest

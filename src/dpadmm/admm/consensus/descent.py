@@ -1,4 +1,4 @@
-"""A server and n agents without duals: distributed gradient descent (spec 3.5). It releases gradients, not iterates."""
+"""A server and n agents without duals: distributed gradient descent (theory 3.5), which releases gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No server: every node talks to its neighbours (spec section 6). What a node hears is the mean of their releases."""
+"""No server: every node talks to its neighbours (theory 6). What a node hears is the mean of their releases."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A server and n agents: consensus ADMM, agents first (spec 3.1) or server first (spec 4.1), or
-the penalty at the server (spec 5.1)."""
+"""A server and n agents: consensus ADMM, agents first (theory 3.1) or server first (theory 4.1), or
+the penalty at the server (theory 5.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpadmm.admm.setting import Setting
 class Star(Consensus):
     """Tilt = -dual, kappa = rho, centre = z; the server averages.
 
-    The server's step is mean(x) - mean(y)/rho, but from y = 0 the duals always sum to zero (spec 3.1), so the mean of
+    The server's step is mean(x) - mean(y)/rho, but from y = 0 the duals always sum to zero (theory 3.1), so the mean of
     the releases is all of it and no dual is ever sent.
     """
 
@@ -78,7 +78,7 @@ class ServerFirst(Star):
 
 @dataclass(frozen=True)
 class PenalisedStar(Star):
-    """Agents see their losses alone; the server applies the penalty, by its prox (spec 5.1 step 2).
+    """Agents see their losses alone; the server applies the penalty, by its prox (theory 5.1 step 2).
 
     z = argmin n strength R(z) + sum of <y_i, z> + (rho/2)|x_i - z|², that is the prox of mean(x - y/rho). The duals do
     not sum to zero; the server needs their mean only, and computes it like the agents do theirs.

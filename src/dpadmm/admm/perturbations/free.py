@@ -21,7 +21,7 @@ class Free(Perturbation):
     """The answer of a solver that reads no records.
 
     Formal guarantee: post-processing. All inputs of such a step are releases, broadcasts and public numbers (003 Lemma
-    V.1; AUDIT B6), so it costs what its inputs have cost and nothing more.
+    V.1; claims B6), so it costs what its inputs have cost and nothing more.
     """
 
     name = "free"

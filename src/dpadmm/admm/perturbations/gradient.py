@@ -17,8 +17,8 @@ class Gradient(Additive):
 
     Formal guarantee. The gradient of agent i at a point that is a function of earlier releases moves by at most
     weight_i * s when one record changes (s: `Loss.sensitivity`, in the mechanism's norm). Step, projection onto any
-    set, average and dual are functions of the noisy gradients and of public values: post-processing (AUDIT B1, B3). One
-    event of the mechanism per step.
+    set, average and dual are functions of the noisy gradients and of public values: post-processing (claims B1, B3).
+    One event of the mechanism per step.
     """
 
     name = "gradient"

@@ -165,7 +165,7 @@ class PureTerm(LinearTerm):
 
 
 class GaussianTerm(LinearTerm):
-    """Gaussian noise: never its own cost alone, whatever its size (AUDIT B6); see `privacy.objective`."""
+    """Gaussian noise: never its own cost alone, whatever its size (claims B6); see `privacy.objective`."""
 
     mechanism = Gaussian
 

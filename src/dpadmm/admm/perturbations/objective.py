@@ -1,8 +1,8 @@
-"""A random linear term in the objective: dual variable perturbation (spec 3.3, 6.3, 6.5, 6.6), for exact minimisers.
+"""A random linear term in the objective: dual variable perturbation (theory 3.3, 6.3, 6.5, 6.6), for exact minimisers.
 
 Its cost is not its mechanism's. The released minimiser is a smooth one-to-one function of the noise, so besides the
 noise density the change of variables enters: the determinants of two neighbouring Hessians differ by a factor of at
-most 1 + kappa, kappa = weight * c / lambda, with lambda the curvature guaranteed without the record (AUDIT B6).
+most 1 + kappa, kappa = weight * c / lambda, with lambda the curvature guaranteed without the record (claims B6).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Objective(Perturbation):
         return 1.0 / (request.of_each(setting.agents) * setting.gradient_sensitivity())
 
     def _as_published(self, term: LinearTerm, epsilon: float) -> tuple[FloatArray, FloatArray]:
-        """Zhang & Zhu's rule (spec 3.3): what 2 ln(1+kappa) leaves, or half of it with extra curvature."""
+        """Zhang & Zhu's rule (theory 3.3): what 2 ln(1+kappa) leaves, or half of it with extra curvature."""
         if self.extra_curvature is not None:
             raise InputError("the papers' noise chooses its extra curvature by itself; give one of the two.")
         if self.mechanism != GammaNorm.name:

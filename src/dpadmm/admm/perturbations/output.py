@@ -21,12 +21,12 @@ class Output(Additive):
     Formal guarantee. One record moves the gradient of agent i by at most weight_i * s and a step's result by at most
     `gain` times that; a solver that stops at a gradient of length tau may end anywhere within gain * tau of the exact
     answer, and a projection that is exact to tau_W within tau_W of it, for either of two neighbours. Hence the
-    Euclidean sensitivity gain * (weight_i * s + 2 tau) + 2 tau_W (spec 3.2, 4.1, AUDIT B1). In the 1-norm it is the
+    Euclidean sensitivity gain * (weight_i * s + 2 tau) + 2 tau_W (theory 3.2, 4.1, claims B1). In the 1-norm it is the
     same with s in that norm for gradient steps over a product of intervals, where each coordinate moves by itself;
-    elsewhere sqrt(D) times the Euclidean one (AUDIT B4). One event of the mechanism per step.
+    elsewhere sqrt(D) times the Euclidean one (claims B4). One event of the mechanism per step.
 
     `may_leave` says that noisy results may leave the set, as in 001. `unit_gain` scales the noise as if a step's result
-    moved as far as its gradient: safe and far too loud, to see what 001 compares with (AUDIT B4).
+    moved as far as its gradient: safe and far too loud, to see what 001 compares with (claims B4).
     """
 
     may_leave: bool = False

@@ -1,4 +1,4 @@
-"""Noise inside the penalty: M-ADMM's penalty perturbation (Zhang, Khalili & Liu 2018; spec 6.3)."""
+"""Noise inside the penalty: M-ADMM's penalty perturbation (Zhang, Khalili & Liu 2018; theory 6.3)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class PenaltyNoise(Objective):
 
     That is a linear term kappa * e, with kappa = 2 theta V the penalty's curvature, and so an objective perturbation
     whose noise grows with the penalty. Formal guarantee, pure, per round, for e of density exp(-alpha |.|):
-    alpha * weight * s / kappa + ln(1 + ratio) + eps_out (spec 6.3, with s = 2 for replaced records). As penalties grow,
-    rounds get cheaper, and their answers are moved by e all the same.
+    alpha * weight * s / kappa + ln(1 + ratio) + eps_out (theory 6.3, with s = 2 for replaced records). As penalties
+    grow, rounds get cheaper, and their answers are moved by e all the same.
     """
 
     name = "penalty"

@@ -1,4 +1,4 @@
-"""Noise on the gradients of mini-batches (002, spec 5.2), accounted for as what they are (AUDIT B5)."""
+"""Noise on the gradients of mini-batches (002, theory 5.2), accounted for as what they are (claims B5)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SampledGradient(Perturbation):
     Formal guarantee, one uniform record of m, replace. Split the noise into two independent parts, of variances t s²
     and (1-t) s². Anchor plus one part is a Gaussian release of sensitivity 2 weight G; the correction plus the other is
     a Gaussian release of sensitivity 4 weight m G on one record drawn without replacement; the sum is post-processing
-    of both. t is a choice of the proof, not of the algorithm. (AUDIT B5 composes the two by Rényi; their privacy loss
+    of both. t is a choice of the proof, not of the algorithm. (claims B5 composes the two by Rényi; their privacy loss
     distributions, `privacy.mixtures`, need a third less noise.)
 
     `anchor_share` above 0 releases the anchor once a round with noise of its own, which takes that share of the budget;

@@ -1,6 +1,6 @@
 """The steps of 000 (Huang et al.): theorem 3 is for objectives with a kink, theorem 4 for smooth ones.
 
-Their constant-step versions know the number of rounds and are fully proved (AUDIT C1).
+Their constant-step versions know the number of rounds and are fully proved (claims C1).
 """
 
 from __future__ import annotations

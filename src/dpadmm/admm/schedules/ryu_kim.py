@@ -50,7 +50,7 @@ class Theorem53(Schedule):
 
 @dataclass(frozen=True)
 class Free53(Schedule):
-    """1/eta = L_f + sqrt(k)/theta; the theorem's bound is smallest at theta = U / (sigma sqrt(2 D E)) (spec 4.1)."""
+    """1/eta = L_f + sqrt(k)/theta; the theorem's bound is smallest at theta = U / (sigma sqrt(2 D E)) (theory 4.1)."""
 
     theta: float | None = None
 

@@ -1,4 +1,4 @@
-"""Steps for explicit gradient steps, several a round (002; spec 5.2 leaves them open [?])."""
+"""Steps for explicit gradient steps, several a round (002; theory 5.2 leaves them open [?])."""
 
 from __future__ import annotations
 

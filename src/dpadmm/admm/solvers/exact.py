@@ -94,5 +94,5 @@ class Exact(Solver):
         return has_hessian and isinstance(problem.domain, Whole) and dimension**2 <= HESSIAN_NUMBERS
 
     def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
-        """The objective is (kappa + mu_r)-strongly convex (spec 3.2; smoothness is not needed)."""
+        """The objective is (kappa + mu_r)-strongly convex (theory 3.2; smoothness is not needed)."""
         return 1.0 / (kappa + setting.problem.strong_convexity)

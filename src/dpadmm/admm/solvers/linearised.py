@@ -19,8 +19,8 @@ MOST = 10_000  # updates in a round: an owner's agent must come back from an ans
 class LocalUpdates(Solver):
     """E times u <- Π_W[ (u/eta + kappa centre - tilt - f'(u)) / (1/eta + kappa) ]; the answer is the mean of the E.
 
-    The quadratic is isotropic, so projecting its minimiser *is* minimising over W (AUDIT B3). The last u, not the mean,
-    is where the next round goes on (spec 4.1 step 3).
+    The quadratic is isotropic, so projecting its minimiser *is* minimising over W (claims B3). The last u, not the
+    mean, is where the next round goes on (theory 4.1 step 3).
     """
 
     updates: int = 1

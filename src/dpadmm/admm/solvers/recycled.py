@@ -1,4 +1,4 @@
-"""A round without records: the step that last round's release already determines (003: R-ADMM, MR-ADMM; spec 6.4)."""
+"""A round without records: the step that last round's release already determines (003: R-ADMM, MR-ADMM; theory 6.4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Recycled(Solver):
 
     The release x of the exact phase before is the minimiser of f + <tilt', .> + (kappa'/2)|. - centre'|², with a random
     linear term where there is noise. So -tilt' - kappa' (x - centre') is the gradient of f at x, with that noise on it,
-    and made of released values alone. On a graph the step comes to spec 6.4's
+    and made of released values alone. On a graph the step comes to theory 6.4's
 
         x_i + theta / (2 theta V_i + gamma) * sum over neighbours of (2 x_j - x_i' - x_j'),
 

@@ -1,6 +1,6 @@
 """Explicit gradient steps, several a round, whose mean is the answer; with gradients of all records or of mini-batches.
 
-SCAS-ADMM's solver is `svrg` (002, spec 5.1): one whole gradient a round, corrected at every step by a few records.
+SCAS-ADMM's solver is `svrg` (002, theory 5.1): one whole gradient a round, corrected at every step by a few records.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ AVERAGES = ("plain", "over-relaxed")
 class GradientSteps(LocalUpdates):
     """S times v <- Π_W[ v - eta (f'(v) + tilt + kappa (v - centre)) ] from the last answer; the answer is a mean.
 
-    Plain: of the S results, which is what the convergence proof covers (spec 5.2). Over-relaxed: as 002 prints it, of
-    v^s + 2 (v^{s+1} - v^s) / (1 - 2 eta L), whose weights are not those of a mean (AUDIT C3); noise grows at least
+    Plain: of the S results, which is what the convergence proof covers (theory 5.2). Over-relaxed: as 002 prints it, of
+    v^s + 2 (v^{s+1} - v^s) / (1 - 2 eta L), whose weights are not those of a mean (claims C3); noise grows at least
     twofold, and the result may leave a set.
     """
 
@@ -156,7 +156,7 @@ class Svrg(Sgd):
 
     `sampling` is `poisson`, or `uniform`: one record, all equally likely, as 002 prints it. `reach` keeps every step
     within that distance of where the round began; a record's gradient then changes by no more than its curvature times
-    the reach, and privacy need not pay for more (AUDIT B5).
+    the reach, and privacy need not pay for more (claims B5).
     """
 
     sampling: str = "poisson"

@@ -160,7 +160,7 @@ class ObjectiveGaussian(Protection):
 
     Formal guarantee. The gradient moves by at most 2 beta max_i |a_i| (`Adjacency.of_gradient`), wherever it is taken;
     step, projection, average and duals are post-processing, however roughly they are solved. One event per update. The
-    paper scales by 2 beta, as if |a_i| were 1 (AUDIT B4).
+    paper scales by 2 beta, as if |a_i| were 1 (claims B4).
     """
 
     name = "obj-g"

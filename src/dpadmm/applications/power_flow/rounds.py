@@ -1,4 +1,4 @@
-"""The rounds: server first, as in spec 4.1, over the copies of cut-line variables only.
+"""The rounds: server first, as in theory 4.1, over the copies of cut-line variables only.
 
 A zone keeps its loads, its set, its whole variable vector and its dual; it sends its copies. The coordinator keeps the
 duals too, from what was sent.

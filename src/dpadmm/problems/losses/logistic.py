@@ -1,4 +1,4 @@
-"""Binary logistic loss ln(1 + exp(-b <a, x>)), b = -1 or +1 (spec section 1)."""
+"""Binary logistic loss ln(1 + exp(-b <a, x>)), b = -1 or +1 (theory 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multiclass logistic loss -ln softmax_b(Xᵀa), with a model matrix X of width x classes (spec section 1)."""
+"""Multiclass logistic loss -ln softmax_b(Xᵀa), with a model matrix X of width x classes (theory 1)."""
 
 from __future__ import annotations
 

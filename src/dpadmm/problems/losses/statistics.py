@@ -1,7 +1,7 @@
 """The matrix of second moments, sum of a aᵀ, as the gradient of a linear loss <x, pack(a aᵀ)>.
 
 A statistic is a loss with nothing to minimise: one round of noisy gradients releases it, by the same lemma and with the
-same ledger as any other gradient. Principal components are made of it (AUDIT B8, option 2).
+same ledger as any other gradient. Principal components are made of it (claims B8, option 2).
 """
 
 from __future__ import annotations
