@@ -1,28 +1,35 @@
 """An owner in miniature: records, a policy, terms, and noise that can be repeated although it does not say so.
 
-Imported by the zygote of `test_torture` as a plain module, by the tests through the fixture `sample`.
+Imported by the zygote of `test_torture` as a plain module, by the tests also through the fixture `sample`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from dpadmm.errors import Refused
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import Request
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
+from dpadmm.privacy.ledger.verify import verify
 from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec.declare import RunSpec
 
 RECORDS, WIDTH, ROUNDS = 60, 3, 6
+PRIVATE = ["dp-admm", "pvp", "dvp"]
+LOCAL = ["obj-g", "obj-l", "out-g", "out-l"]  # several updates a round, the server first
+GOOD = np.zeros((1, WIDTH))  # inputs in the right form
 
 
 @dataclass(frozen=True)
@@ -100,3 +107,27 @@ def inputs(round: int) -> np.ndarray:
 def request(terms: Agreement, step: int | str, run: str = "run", **changes: Any) -> Request:
     given = inputs(step) if isinstance(step, int) else np.full((1, WIDTH), 0.5)
     return replace(Request(run, terms.digest, step, given), **changes)
+
+
+def several(algorithm: str) -> dict[str, Any]:
+    """Three updates a round, where an algorithm has them, and a penalty that grows."""
+    return {"updates": 3, "rho_schedule": "growing:0.3:0.1:2"} if algorithm in LOCAL else {}
+
+
+def play(agent: Agent, terms: Any, rounds: range, run: str = "run") -> list[np.ndarray]:
+    """An agent joins a run and answers these rounds; the values of its releases."""
+    agent.join(run, terms)
+    return [agent.answer(request(terms, round, run)).value for round in rounds]
+
+
+@contextmanager
+def refused(agent: Agent, reason: str) -> Iterator[None]:
+    """What happens inside is refused for this reason; nothing is spent, nothing added to the chain, and it is noted."""
+    ledger: Any = agent.ledger
+    before = (ledger.spent(), ledger.committed(), len([*ledger.entries()]))
+    noted = sum(times for _, times, _ in ledger.refusals())
+    with pytest.raises(Refused, match=reason):
+        yield
+    assert (ledger.spent(), ledger.committed(), len([*ledger.entries()])) == before
+    assert sum(times for _, times, _ in ledger.refusals()) == noted + 1
+    assert verify(ledger) == []

@@ -1,5 +1,6 @@
 """The helpers of owners and small federations, as fixtures."""
 
+from pathlib import Path
 from types import ModuleType
 
 import owners
@@ -17,3 +18,9 @@ def sample() -> ModuleType:
 def small_federation() -> ModuleType:
     """A federation in one process."""
     return federation
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the ledger of an owner is made."""
+    return tmp_path / "patients.ledger"

@@ -1,8 +1,7 @@
 """Owners on a graph without a server: whom each hears, what each pays, and how the run goes on after a crash."""
 
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from owners import refused
 
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.engine.loop import Cohort, rounds, start
@@ -140,18 +140,6 @@ class Watched:
         release = self.agent.answer(request)
         self.gave.append(release.value)
         return release
-
-
-@contextmanager
-def refused(agent: Agent, reason: str) -> Iterator[None]:
-    """What happens inside is refused for this reason; nothing is spent or added to the chain, and it is noted."""
-    ledger: Any = agent.ledger
-    before = (ledger.spent(), ledger.committed(), len([*ledger.entries()]))
-    noted = sum(times for _, times, _ in ledger.refusals())
-    with pytest.raises(Refused, match=reason):
-        yield
-    assert (ledger.spent(), ledger.committed(), len([*ledger.entries()])) == before
-    assert sum(times for _, times, _ in ledger.refusals()) == noted + 1
 
 
 # -- the numbers -------------------------------------------------------------------------------------------------------

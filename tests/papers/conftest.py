@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_walks import PROBLEM, SIZES
 
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.setting import Setting
@@ -78,3 +79,19 @@ def played() -> Callable[..., list[State]]:
         return list(rounds(cohort, start(cohort)))
 
     return play
+
+
+@pytest.fixture(scope="session")
+def shards(simulated: Callable[..., Shards]) -> Shards:
+    """Records of five nodes."""
+    return simulated(sizes=SIZES)
+
+
+@pytest.fixture(scope="session")
+def setting(shards: Shards, terms: Callable[..., Setting]) -> Callable[..., Setting]:
+    """setting(graph, **changes): five nodes, one for each shard."""
+
+    def make(graph: str = "ring:5", **changes: Any) -> Setting:
+        return terms(PROBLEM, shards, graph=parse_topology(graph), **({"rho": 0.06} | changes))
+
+    return make

@@ -3,7 +3,6 @@
 import csv
 import json
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -23,14 +22,6 @@ from dpadmm.problems.shards import Shards, gather
 
 ROUNDS = 10
 AWAY = range(3, 6)
-
-
-@pytest.fixture
-def lived(small_federation: ModuleType, tmp_path: Path) -> Any:
-    made = small_federation.SmallFederation(tmp_path)
-    for name in small_federation.OWNERS:
-        made.allow(name, epsilon=400.0)
-    return made
 
 
 def shards(lived: Any, small_federation: ModuleType, name: str) -> Shards:

@@ -1,0 +1,165 @@
+"""What the records of a database become: types, order and columns, the same from SQLite and from PostgreSQL."""
+
+import random
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from pyarrow import ipc
+from record_databases import MARKER, PLAIN, ROWS, refusal
+
+from dpadmm.federation.client import sources
+
+
+def as_bytes(table):
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()
+
+
+def test_types_of_postgresql(postgres, monkeypatch):
+    postgres.run(
+        """CREATE TABLE records (small smallint, big bigint, half real, price numeric(9, 2), sick boolean, city text,
+        born date, seen timestamp, sent timestamptz, at time, id uuid, never integer)""",
+        """INSERT INTO records VALUES
+        (1, 9007199254740993, 0.5, 12.50, true, 'Bern', '1970-03-04', '2020-01-02 03:04:05', '2020-01-02 03:04:05+02',
+         '06:07', '00000000-0000-0000-0000-00000000000a', NULL),
+        (2, -1, NULL, NULL, false, '', NULL, NULL, '2020-07-02 03:04:05.25+00', NULL, NULL, NULL)""",
+    )
+    monkeypatch.setenv("PGTZ", "Asia/Tokyo")
+    found = postgres.source().table()
+    assert found.to_pydict() == {
+        "small": [1, 2],
+        "big": [9007199254740993, -1],
+        "half": [0.5, None],
+        "price": [12.5, None],
+        "sick": [1, 0],
+        "city": ["Bern", ""],
+        "born": ["1970-03-04", None],
+        "seen": ["2020-01-02T03:04:05", None],
+        "sent": ["2020-01-02T01:04:05+00:00", "2020-07-02T03:04:05.250000+00:00"],
+        "at": ["06:07:00", None],
+        "id": ["00000000-0000-0000-0000-00000000000a", None],
+        "never": [None, None],
+    }
+    kinds = [*["int64"] * 2, *["double"] * 2, "int64", *["string"] * 6, "null"]
+    assert [str(kind) for kind in found.schema.types] == kinds
+
+
+def test_types_of_sqlite(sqlite):
+    sqlite.run("CREATE TABLE records (a, b, c, d)", rows=[(1, 2, "x", None), (2, 0.5, None, None)])
+    found = sqlite.source().table()
+    assert found.to_pydict() == {"a": [1, 2], "b": [2.0, 0.5], "c": ["x", None], "d": [None, None]}
+    assert [str(kind) for kind in found.schema.types] == ["int64", "double", "string", "null"]
+
+
+def test_text_columns_are_kept_as_written(postgres):
+    postgres.run(
+        "CREATE TABLE records (code text, n integer, price numeric, x float8, sick boolean, never integer)",
+        "INSERT INTO records VALUES ('01', 7, 1.50, 1.0, true, NULL), ('1', NULL, NULL, 2.5, false, NULL)",
+    )
+    found = postgres.source().table(["code", "n", "price", "x", "sick", "never", "absent"])
+    assert found.to_pydict() == {
+        "code": ["01", "1"],
+        "n": ["7", None],
+        "price": ["1.50", None],
+        "x": ["1", "2.5"],
+        "sick": ["true", "false"],
+        "never": [None, None],
+    }
+    assert set(found.schema.types) == {pa.string()}
+
+
+def test_text_stays_text_in_either_database(database):
+    database.run(PLAIN, rows=[(1, 1.0, "01")])
+    assert database.source().table().to_pydict() == {"age": [1], "cost": [1.0], "city": ["01"]}
+
+
+def test_rows_have_one_order_however_they_come(database):
+    tables = []
+    for seed in range(4):
+        rows = ROWS * 3
+        random.Random(seed).shuffle(rows)
+        database.run("DROP TABLE IF EXISTS records", PLAIN, rows=rows)
+        tables.append(database.source().table())
+    assert tables[0].num_rows == 3 * len(ROWS)
+    assert tables[0].column("age").to_pylist() == [7] * 3 + [30] * 9 + [51] * 3 + [None] * 3
+    assert Counter(zip(*tables[0].to_pydict().values(), strict=True)) == Counter(ROWS * 3)
+    assert len({as_bytes(table) for table in tables}) == 1
+
+
+def test_zeros_and_no_numbers_have_one_order_too(postgres):
+    found = set()
+    for values in ("(0, 1), ('-0', 2), ('nan', 3), (NULL, 4)", "(NULL, 4), ('-0', 2), ('nan', 3), (0, 1)"):
+        postgres.run("DROP TABLE IF EXISTS records", "CREATE TABLE records (x float8, y integer)")
+        postgres.run(f"INSERT INTO records VALUES {values}")
+        table = postgres.source().table()
+        assert table.column("y").to_pylist() == [1, 2, 3, 4]
+        found.add(as_bytes(table))
+        found.add(as_bytes(postgres.source("SELECT x, 1 AS y FROM records ORDER BY y").table()))
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_type_depends_on_how_many_rows_are_fetched_at_a_time(sqlite, monkeypatch, size):
+    monkeypatch.setattr(sources, "_ROWS", size)
+    rows = [(None, None, 2**53 + 1), (1, None, 1), (2, "x", 2), (0.5, None, 2)]
+    sqlite.run("CREATE TABLE records (a, b, c)", rows=rows)
+    found = sqlite.source().table()
+    assert found.to_pydict() == {"a": [0.5, 1.0, 2.0, None], "b": [None, None, "x", None], "c": [2, 1, 2, 2**53 + 1]}
+    assert [str(kind) for kind in found.schema.types] == ["double", "string", "int64"]
+
+
+def test_more_rows_than_are_fetched_at_a_time(database, monkeypatch):
+    sizes, array = [], sources._array
+    monkeypatch.setattr(
+        sources, "_array", lambda name, values, *rest: sizes.append(len(values)) or array(name, values, *rest)
+    )
+    number = 2 * sources._ROWS + 5
+    numbers = f"WITH RECURSIVE up(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM up WHERE i < {number})"
+    database.run(f"CREATE TABLE records AS {numbers} SELECT i FROM up")
+    assert database.source().table().column("i").to_pylist() == list(range(1, number + 1))
+    assert sizes == [sources._ROWS, sources._ROWS, 5]
+
+
+def test_postgresql_keeps_the_rows_until_they_are_fetched(postgres):
+    open_cursors = postgres.source("SELECT count(*) AS open FROM pg_cursors").table()
+    assert open_cursors.to_pydict() == {"open": [1]}
+
+
+@pytest.mark.parametrize(
+    "condition", ["city LIKE 'B%'", "city <> ':x' AND city <> 'Oslo;'", "city = 'Bern' -- Rome; Oslo"]
+)
+def test_signs_that_mean_something_elsewhere_are_left_alone(database, condition):
+    database.run(PLAIN, rows=[(1, 1.0, "Bern")])
+    assert database.source(f"SELECT city FROM records WHERE {condition}").table().to_pydict() == {"city": ["Bern"]}
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT age FROM records ;\n", "/* ages; */ with a as (select age from records) select * from a"]
+)
+def test_a_query_may_end_in_a_semicolon_and_begin_with_a_comment(database, query):
+    database.run(PLAIN, rows=[(1, 1.0, "Bern")])
+    assert database.source(query).table().to_pydict() == {"age": [1]}
+
+
+def test_what_cannot_be_a_column_is_named(database):
+    database.run("CREATE TABLE records (a integer, b text)")
+    assert "finds no records" in refusal(database.source())
+    assert "more than one column named 'a'; rename one with AS" in refusal(database.source("SELECT a, a FROM records"))
+    blob = f"'{MARKER}'::bytea" if "postgresql" in database.place else f"CAST('{MARKER}' AS BLOB)"
+    assert "column 'z' holds values of type bytes" in refusal(database.source(f"SELECT {blob} AS z"))
+
+
+def test_no_columns(postgres):
+    postgres.run(PLAIN, rows=ROWS)
+    assert "gives no columns" in refusal(postgres.source("SELECT FROM records"))
+
+
+@pytest.mark.parametrize("size", [1, 10])
+def test_numbers_and_text_in_one_column(sqlite, monkeypatch, size):
+    monkeypatch.setattr(sources, "_ROWS", size)
+    sqlite.run("CREATE TABLE records (a)", rows=[(1,), (0.5,), (MARKER,), (2.0,)])
+    assert "column 'a' holds numbers and text" in refusal(sqlite.source())
+    assert sqlite.source().table(["a"]).to_pydict() == {"a": ["0.5", "1", "2", MARKER]}

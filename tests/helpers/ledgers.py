@@ -1,0 +1,47 @@
+"""Reservations and releases in a ledger on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.events import DpEvent, GaussianDpEvent, LaplaceDpEvent, PureDpEvent
+from dpadmm.privacy.ledger.protocol import Step, Stored
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
+
+BUDGET = Budget(3.0, 1e-6)
+GAUSSIAN, PURE, LAPLACE = GaussianDpEvent(20.0), PureDpEvent(0.01), LaplaceDpEvent(50.0)
+
+
+def join(ledger: SqliteLedger, run: str, tally: dict[DpEvent, int], hold: bool = True, budget: Budget = BUDGET) -> None:
+    """Reserve a run's budget."""
+    ledger.reserve(run, f"terms of {run}", [tally], budget, {"rounds": 3}, hold)
+
+
+def debit(
+    ledger: SqliteLedger,
+    run: str,
+    step: object,
+    event: DpEvent,
+    budget: Budget = BUDGET,
+    inputs: str = "in",
+    size: int = 3,
+) -> Stored:
+    """Release some value in a step of a run."""
+    value = np.random.default_rng(len(str(step))).normal(size=(1, size))
+    state = {"dual": value + 1, "round": np.array(1)}
+    return ledger.commit(Step(run, str(step), inputs, (event,), value, state, ledger.position(run)), budget)
+
+
+def kinds(ledger: SqliteLedger) -> list[str]:
+    """The kinds of all entries, in order."""
+    return [entry["kind"] for entry in ledger.entries()]
+
+
+def filled(ledger: SqliteLedger) -> list[Stored]:
+    """Two runs, one finished; six entries and three releases."""
+    join(ledger, "first", {GAUSSIAN: 3})
+    releases = [debit(ledger, "first", 1, GAUSSIAN), debit(ledger, "first", 2, GAUSSIAN)]
+    ledger.finish("first")
+    join(ledger, "second", {PURE: 2})
+    return [*releases, debit(ledger, "second", 1, PURE)]

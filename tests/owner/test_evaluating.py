@@ -1,0 +1,59 @@
+"""An agent estimates the error of a model: one more release, with its own noise and cost."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from owners import play, refused
+
+from dpadmm.privacy.accounting import best
+from dpadmm.privacy.events import LaplaceDpEvent
+from dpadmm.privacy.relations import Relation
+
+
+def test_an_evaluation_is_a_release_like_any_other(sample: ModuleType, path: Path) -> None:
+    terms = sample.agreement(evaluation_epsilon=0.5)
+    agent = sample.agent(path)
+    values = play(agent, terms, range(1, 3))
+    model = np.array([[0.5, -0.5, 0.5]])
+    scores = agent.shards.features @ model[0]
+    share = float(np.mean(np.sign(scores) != agent.shards.targets))
+    asked = sample.request(terms, "evaluation", inputs=model)
+    release = agent.answer(asked)
+    assert release.value.shape == (1, 1)
+    scale = (1 / 60) / 0.5
+    assert abs(release.value[0, 0] - share) < 25 * scale  # beyond it with probability e^-25
+    assert release.value[0, 0] != share
+    assert release.events == (LaplaceDpEvent(2.0),)
+    gaussian = agent._joined["run"].plan.events(1)[0]
+    assert agent.ledger.spent() == {gaussian: 2, LaplaceDpEvent(2.0): 1}
+    total = agent.ledger.guarantee(1e-6, held=True)
+    assert total == best({gaussian: 6, LaplaceDpEvent(2.0): 1}, 1e-6, Relation.REPLACE)
+    assert total.accountant == "pure+gaussian"
+    assert total.epsilon == pytest.approx(2.0, rel=1e-9)  # the agreed epsilon covers both
+    spent = agent.ledger.spent()
+    restarted = sample.agent(path)
+    restarted.join("run", terms)
+    for again in (agent, restarted):
+        assert again.answer(asked).value.tobytes() == release.value.tobytes()
+        with refused(again, "answered for other inputs"):
+            again.answer(replace(asked, inputs=model + 1.0))
+        with refused(again, "missed rounds"):
+            again.answer(replace(asked, missed_inputs={1: model}))
+    assert agent.ledger.spent() == spent
+    assert restarted.answer(sample.request(terms, 2)).value.tobytes() == values[1].tobytes()
+    restarted.answer(sample.request(terms, 3))
+
+
+def test_an_evaluations_noise_has_the_agreed_scale(sample: ModuleType, path: Path) -> None:
+    """Many owners of the same records: the spread of their answers is that of Laplace noise of scale 1/(m epsilon)."""
+    terms = sample.agreement(evaluation_epsilon=0.5)
+    values = []
+    for number in range(100):
+        agent = sample.agent(path.with_name(str(number)))
+        agent.join("run", terms)
+        values.append(float(agent.answer(sample.request(terms, "evaluation")).value[0, 0]))
+    assert np.std(values) == pytest.approx(math.sqrt(2) / (60 * 0.5), rel=0.35)
