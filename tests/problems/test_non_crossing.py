@@ -225,20 +225,6 @@ def test_dependent_rows_prove_nothing() -> None:
     np.testing.assert_allclose(projector.nearest(x), ConicProjector(cone).nearest(x), rtol=0.0, atol=1e-12)
 
 
-def test_weights_are_left_to_the_other_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
-    cone, x = NonCrossing(3, 2.0).cone(9), np.random.default_rng(9).normal(size=(4, 9))
-    weights = np.linspace(0.5, 3.0, 9)
-    alone, plain = Independent(cone, "a", 1e-6), ConicProjector(cone)
-    np.testing.assert_allclose(alone.nearest(x, weights), plain.nearest(x, weights), rtol=0.0, atol=1e-9)
-    assert np.abs(alone.nearest(x, weights) - alone.nearest(x)).max() > 1e-3
-    asked: list[Any] = []
-    monkeypatch.setattr(Independent, "_bound", lambda self, ask, answer: asked.append(ask) or 0.0)
-    alone.nearest(x, weights)
-    assert not asked
-    alone.nearest(x)
-    assert len(asked) == 4
-
-
 def test_it_goes_together_with_other_sets() -> None:
     """Around zero, a ball's projection after a cone's is that onto both."""
     x = np.random.default_rng(10).normal(size=(20, 12))

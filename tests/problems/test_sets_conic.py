@@ -12,10 +12,9 @@ import clarabel
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.sparse import csc_array
 
 from dpadmm.errors import ConvergenceError, InputError
-from dpadmm.problems.sets import Affine, Ball, Box, Cone, ConeProgramme, ConvexSet, Intersection, Polyhedron, Simplex
+from dpadmm.problems.sets import Affine, Ball, Box, ConeProgramme, ConvexSet, Intersection, Polyhedron, Simplex
 from dpadmm.problems.sets.conic import certificate, newton
 from dpadmm.problems.sets.conic import projector as projecting
 from dpadmm.problems.sets.conic.newton import Answer, Question
@@ -87,31 +86,13 @@ def test_intersections_agree_with_alternating_projections(members: list[ConvexSe
     np.testing.assert_allclose(Intersection(members).project(x), point, rtol=0.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_weights_are_another_way_to_measure(scale: float) -> None:
-    """With weights w, distances are those of sqrt(w) x; so is the set."""
-    rng = np.random.default_rng(6)
-    weights = 10.0 ** rng.uniform(-2.0, 2.0, 5)
-    domain = Intersection([half_spaces(3, 12, 5), Ball(0.9)])
-    x = scale * rng.normal(size=(40, 5))
-    cone = domain.cone(5)
-    rows = csc_array(cone.rows.toarray() / np.sqrt(weights))
-    stretched = ConicProjector(Cone(rows, cone.limits, cone.zero, cone.nonnegative, cone.second_order))
-    found = domain.projector(5).nearest(x, weights)
-    np.testing.assert_allclose(found, stretched.nearest(x * np.sqrt(weights)) / np.sqrt(weights), rtol=0.0, atol=1e-8)
-    np.testing.assert_array_equal(domain.projector(5).nearest(x, np.tile(weights, (40, 1))), found)
-    assert not np.allclose(found, domain.project(x), rtol=0.0, atol=1e-3)
-    with pytest.raises(InputError, match="positive"):
-        domain.projector(5).nearest(x, np.zeros(5))
-
-
 @pytest.mark.parametrize("width", [20, 60])
 def test_answers_do_not_depend_on_what_was_asked_before(width: int) -> None:
     rng = np.random.default_rng(8)
     domain = half_spaces(4, 2 * width, width)
     x, other = 2.0 * rng.normal(size=(6, width)), 50.0 * rng.normal(size=(3, width))
     first = domain.project(x)
-    domain.projector(width).nearest(other, rng.uniform(0.1, 10.0, width))
+    domain.projector(width).nearest(other)
     np.testing.assert_array_equal(domain.project(x[3:4])[0], first[3])
     with ThreadPoolExecutor(2) as pool:
         for found in pool.map(lambda _: domain.project(x), range(4)):

@@ -80,6 +80,7 @@ def power_flow(
     only a simulation may look at.
     """
     try:
+        from dpadmm.applications.power_flow.output import finish, summarise
         from dpadmm.applications.power_flow.rounds import run
         from dpadmm.applications.power_flow.terms import Terms
     except ModuleNotFoundError as error:
@@ -99,14 +100,12 @@ def power_flow(
     with _told(folder, terms, case, seed) as live:
         result = _shown(run, decomposition, terms, seed, live, as_json)
         summary = {
-            **_summary(result, case, seed),
+            **summarise(result, case, seed),
             "warnings": warnings,
             "picture": None if picture is None else str(picture),
             "out": None if folder is None else str(folder),
         }
         if folder is not None:
-            from dpadmm.applications.power_flow.output import finish
-
             finish(folder, result, summary)
     if picture is not None:
         from dpadmm.applications.power_flow.picture import draw
@@ -195,39 +194,6 @@ def _warnings(terms: Terms, decomposition: Decomposition) -> list[str]:
         f"delta {terms.delta:g} is above 1/(10 m) = {1 / (10 * fewest):.2g} for the smallest zone ({fewest} buses): "
         f"such a delta permits giving away the loads of whole buses."
     ]
-
-
-def _summary(result: FlowResult, case: str, seed: int) -> dict[str, Any]:
-    from dpadmm.applications.power_flow import solve_pooled
-
-    terms, parts, found = result.terms, result.decomposition, result.guarantee
-    finite = found is not None and found.epsilon < float("inf")
-    return {
-        "case": parts.network.name if case.endswith(".m") else case,
-        "algorithm": terms.algorithm,
-        "buses": len(parts.network.buses),
-        "lines": len(parts.network.lines),
-        "zones": len(parts.zones),
-        "cut_lines": int(parts.cut.size),
-        "shared": int(parts.phi.size),
-        "rounds": terms.rounds,
-        "updates": terms.updates,
-        "rho": terms.penalty,
-        "objective": result.objective,
-        "pooled_objective": solve_pooled(parts.network).objective,
-        "merged_objective": result.point.objective,
-        "residual": result.residual,
-        "private": finite,
-        "epsilon": found.epsilon if found is not None and finite else None,
-        "delta": found.delta if found is not None else None,
-        "accountant": found.accountant if found is not None else "none",
-        "claimed_epsilon": result.claimed,
-        "neighbours": f"{'both loads' if terms.both_loads else 'a load'} of one bus, by up to {terms.beta:g} per unit",
-        "noise_multiplier": result.multiplier if found is not None else None,
-        "simulated": True,
-        "seed": seed,
-        "seconds": round(result.seconds, 3),
-    }
 
 
 def _show(result: FlowResult, summary: dict[str, Any]) -> None:

@@ -4,9 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from power_flow_checks import violation
 from scipy.sparse import csc_array, diags_array, vstack
 
-from dpadmm.applications.power_flow import read_matpower, relax, solve_pooled, violation
+from dpadmm.applications.power_flow import read_matpower, relax, solve_pooled
 from dpadmm.applications.power_flow.pooled import minimise
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.conic.cone import Cone

@@ -7,9 +7,10 @@ import clarabel
 import numpy as np
 import pytest
 import scs
+from power_flow_checks import violation
 from scipy.sparse import csc_array, csc_matrix, diags_array
 
-from dpadmm.applications.power_flow import certified, computed, decompose, given, relax, violation
+from dpadmm.applications.power_flow import certified, computed, decompose, given, relax
 from dpadmm.applications.power_flow import programme as programme_module
 from dpadmm.applications.power_flow.certified import nearest_certified
 from dpadmm.applications.power_flow.pooled import minimise

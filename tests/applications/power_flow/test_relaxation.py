@@ -5,8 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
+from power_flow_checks import row_norms, violation
 
-from dpadmm.applications.power_flow import read_matpower, relax, row_norms, violation
+from dpadmm.applications.power_flow import read_matpower, relax
 from dpadmm.errors import InputError
 
 

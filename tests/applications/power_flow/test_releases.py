@@ -5,8 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from power_flow_checks import violation
 
-from dpadmm.applications.power_flow import choose, decompose, given, releases, rounds, violation
+from dpadmm.applications.power_flow import choose, decompose, given, releases, rounds
 from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.releases import PROTECTIONS, Adjacency, Update
 from dpadmm.applications.power_flow.rounds import Holder, run

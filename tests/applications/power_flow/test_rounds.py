@@ -2,18 +2,10 @@
 
 import numpy as np
 import pytest
+from power_flow_checks import violation
 from scipy.sparse import csc_array, diags_array
 
-from dpadmm.applications.power_flow import (
-    OperatingPoint,
-    decompose,
-    given,
-    relax,
-    releases,
-    rounds,
-    solve_pooled,
-    violation,
-)
+from dpadmm.applications.power_flow import OperatingPoint, decompose, given, relax, releases, rounds, solve_pooled
 from dpadmm.applications.power_flow.pooled import minimise
 from dpadmm.applications.power_flow.releases import Protection
 from dpadmm.applications.power_flow.rounds import Holder, run

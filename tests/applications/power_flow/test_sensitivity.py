@@ -5,8 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from power_flow_checks import row_norms
 
-from dpadmm.applications.power_flow import decompose, row_norms
+from dpadmm.applications.power_flow import decompose
 from dpadmm.applications.power_flow.certified import nearest_certified
 from dpadmm.applications.power_flow.programme import condense
 from dpadmm.applications.power_flow.releases import Adjacency

@@ -5,17 +5,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import given as sampled
 from hypothesis import strategies as st
+from power_flow_checks import violation
 
-from dpadmm.applications.power_flow import (
-    choose,
-    computed,
-    decompose,
-    given,
-    read_matpower,
-    relax,
-    solve_pooled,
-    violation,
-)
+from dpadmm.applications.power_flow import choose, computed, decompose, given, read_matpower, relax, solve_pooled
 from dpadmm.applications.power_flow.partition import Partition
 
 

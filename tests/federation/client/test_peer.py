@@ -231,6 +231,26 @@ def test_a_node_that_tells_its_neighbours_different_releases_stops_the_run(lived
     here.shutdown()
 
 
+def test_a_node_whose_budget_does_not_suffice_is_named_before_anything_is_spent(
+    lived: Any, small_federation: ModuleType
+) -> None:
+    lived.allow("eiche", epsilon=2.9)  # of the 3 that the terms have for it
+    spec = small_federation.SPEC.replace("epsilon = 2.0\ndelta = 1e-6", "epsilons = [1.0, 2.0, 3.0]")
+    line = lived.line()
+    status = lived.run(lived.folder(spec, **RING), line)
+    assert status["state"] == "refused"
+    assert status["message"].startswith("eiche: data set 'dry run of eiche' would come to epsilon 3 ")
+    assert [lived.steps(name) for name in lived.owners] == [[]] * 3
+    assert [lived.ledger(name).spent() for name in lived.owners] == [{}] * 3
+    assert [bool(lived.ledger(name).runs()) for name in lived.owners] == [True, True, False]
+    for name in ("ahorn", "birke"):  # what was set aside can be had back
+        assert lived.ledger(name).committed()
+        assert line.ask("finish", {name: {"run": "study"}}, 1.0) == {name: {"finished": "study"}}
+        assert lived.ledger(name).committed() == {}
+    status = lived.run(lived.folder(spec, "again", **RING))
+    assert status["message"].startswith("eiche: data set 'dry run of eiche' would come to epsilon 3 ")
+
+
 def test_nodes_say_how_far_they_are(lived: Any) -> None:
     folder, line = lived.folder(**RING), lived.line()
     seen: list[dict[str, Any]] = []

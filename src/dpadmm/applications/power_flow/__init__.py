@@ -6,7 +6,7 @@ from dpadmm.applications.power_flow.cases import NAMES, load, read_matpower
 from dpadmm.applications.power_flow.network import Buses, Generators, Lines, Network
 from dpadmm.applications.power_flow.partition import BUILT_IN, Partition, choose, computed, given
 from dpadmm.applications.power_flow.pooled import OperatingPoint, solve_pooled
-from dpadmm.applications.power_flow.relaxation import Relaxation, relax, row_norms, violation
+from dpadmm.applications.power_flow.relaxation import Relaxation, relax
 from dpadmm.applications.power_flow.variables import Part, Variables
 from dpadmm.applications.power_flow.zones import Decomposition, Zone, decompose
 
@@ -31,7 +31,5 @@ __all__ = [
     "load",
     "read_matpower",
     "relax",
-    "row_norms",
     "solve_pooled",
-    "violation",
 ]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from dpadmm.applications.power_flow.pooled import solve_pooled
 from dpadmm.applications.power_flow.releases import Adjacency
 from dpadmm.applications.power_flow.rounds import FlowResult
 from dpadmm.applications.power_flow.terms import Terms
@@ -35,6 +36,38 @@ def begin(path: Path, terms: Terms, case: str, seed: int) -> StatusWriter:
     except OSError as error:
         raise InputError(f"cannot write to {str(path)!r}: {error.strerror}.") from None
     return StatusWriter(path, terms.rounds, 1)
+
+
+def summarise(result: FlowResult, case: str, seed: int) -> dict[str, Any]:
+    """The result in plain values, beside the pooled optimum without privacy."""
+    terms, parts, found = result.terms, result.decomposition, result.guarantee
+    finite = found is not None and found.epsilon < float("inf")
+    return {
+        "case": parts.network.name if case.endswith(".m") else case,
+        "algorithm": terms.algorithm,
+        "buses": len(parts.network.buses),
+        "lines": len(parts.network.lines),
+        "zones": len(parts.zones),
+        "cut_lines": int(parts.cut.size),
+        "shared": int(parts.phi.size),
+        "rounds": terms.rounds,
+        "updates": terms.updates,
+        "rho": terms.penalty,
+        "objective": result.objective,
+        "pooled_objective": solve_pooled(parts.network).objective,
+        "merged_objective": result.point.objective,
+        "residual": result.residual,
+        "private": finite,
+        "epsilon": found.epsilon if found is not None and finite else None,
+        "delta": found.delta if found is not None else None,
+        "accountant": found.accountant if found is not None else "none",
+        "claimed_epsilon": result.claimed,
+        "neighbours": f"{'both loads' if terms.both_loads else 'a load'} of one bus, by up to {terms.beta:g} per unit",
+        "noise_multiplier": result.multiplier if found is not None else None,
+        "simulated": True,
+        "seed": seed,
+        "seconds": round(result.seconds, 3),
+    }
 
 
 def finish(path: Path, result: FlowResult, summary: Mapping[str, Any]) -> None:

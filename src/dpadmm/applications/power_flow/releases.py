@@ -6,14 +6,14 @@ is all that the rest of the rounds is computed from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpadmm._arrays import FloatArray, WordArray
+from dpadmm._arrays import FloatArray
+from dpadmm.admm.solvers.base import RandomBits
 from dpadmm.applications.power_flow.certified import nearest_certified
 from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.zones import Zone
@@ -58,8 +58,6 @@ class Adjacency:
 def _lengths(rows: csr_array, norm: int) -> FloatArray:
     return np.asarray(abs(rows).sum(axis=1) if norm == 1 else np.sqrt(rows.power(2).sum(axis=1))).ravel()
 
-
-RandomBits = Callable[[str, int], WordArray]
 
 # Of a projection whose result is perturbed afterwards, in the metric of the step: relative to how far the step can lead
 # without the loads, which is public. Far away solvers are relatively better, and noise must not feed on their error.

@@ -14,10 +14,11 @@ import numpy as np
 from scipy.sparse import csc_array, diags_array
 
 from dpadmm._arrays import FloatArray
+from dpadmm.admm.solvers.base import RandomBits
 from dpadmm.applications.power_flow.pooled import OperatingPoint
 from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.relaxation import relax
-from dpadmm.applications.power_flow.releases import Protection, RandomBits, Update
+from dpadmm.applications.power_flow.releases import Protection, Update
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.applications.power_flow.zones import Decomposition, Zone
 from dpadmm.privacy.accounting import Accounts, Guarantee
@@ -157,7 +158,7 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
     sums: dict[str, list[float]] = {"objective": [], "residual": []}
     spent: list[list[float]] = []
     for k in range(1, terms.rounds + 1):
-        phi = _mean(decomposition, [holder.sent - holder.dual / rho for holder in holders])
+        phi = decomposition.agree([holder.sent - holder.dual / rho for holder in holders])
         costs = [holder.round(phi, terms, k, _random_bits(seed, place, k)) for place, holder in enumerate(holders)]
         for events in zip(*costs, strict=True):
             accounts.spend(events)
@@ -184,14 +185,6 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
         multiplier=protection.multiplier,
         vectors=vectors,
     )
-
-
-def _mean(decomposition: Decomposition, copies: list[FloatArray]) -> FloatArray:
-    """phi: the mean of all copies of each entry."""
-    total = np.zeros(decomposition.phi.size)
-    for zone, values in zip(decomposition.zones, copies, strict=True):
-        total[zone.common] += values
-    return total / decomposition.copies
 
 
 def _random_bits(seed: int, place: int, round: int) -> RandomBits:

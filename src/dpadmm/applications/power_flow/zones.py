@@ -57,11 +57,11 @@ class Decomposition:
         """The zones' vectors that agree with one of the whole network."""
         return tuple(x[zone.members] for zone in self.zones)
 
-    def agree(self, vectors: Sequence[FloatArray]) -> FloatArray:
-        """φ: the mean of all copies."""
+    def agree(self, copies: Sequence[FloatArray]) -> FloatArray:
+        """φ: the mean of all copies; those of a zone are in the order of its `shared`."""
         total = np.zeros(self.phi.size)
-        for zone, vector in zip(self.zones, vectors, strict=True):
-            total[zone.common] += vector[zone.shared]
+        for zone, values in zip(self.zones, copies, strict=True):
+            total[zone.common] += values
         return total / self.copies
 
     def merge(self, vectors: Sequence[FloatArray]) -> FloatArray:
@@ -69,14 +69,18 @@ class Decomposition:
         x = np.zeros(self.variables.size)
         for zone, vector in zip(self.zones, vectors, strict=True):
             x[zone.members] = vector
-        x[self.phi] = self.agree(vectors)
+        x[self.phi] = self.agree(self._shared(vectors))
         return x
 
     def residual(self, vectors: Sequence[FloatArray]) -> float:
         """Euclidean distance of all copies to their means; 0 where the zones agree."""
-        phi = self.agree(vectors)
-        pairs = zip(self.zones, vectors, strict=True)
-        return float(np.sqrt(sum(np.sum((vector[zone.shared] - phi[zone.common]) ** 2) for zone, vector in pairs)))
+        copies = self._shared(vectors)
+        phi = self.agree(copies)
+        pairs = zip(self.zones, copies, strict=True)
+        return float(np.sqrt(sum(np.sum((values - phi[zone.common]) ** 2) for zone, values in pairs)))
+
+    def _shared(self, vectors: Sequence[FloatArray]) -> list[FloatArray]:
+        return [vector[zone.shared] for zone, vector in zip(self.zones, vectors, strict=True)]
 
 
 def decompose(network: Network, partition: Partition) -> Decomposition:

@@ -106,17 +106,16 @@ class Independent(ConicProjector):
         # Found to the last places of the longest, and believed if that leaves six digits.
         self.stretch = 1.0 / shortest if shortest > 1e-10 * self.longest else math.inf
 
-    def _nearest(self, point: FloatArray, weights: FloatArray) -> FloatArray:
-        if np.isfinite(point).all() and (weights == 1.0).all() and not self._inside(point, 0.0):
-            curvature = weights / max(1.0, math.dist(point, self.centre))
-            ask = Question(self.rows, self.limits, self.slacks, curvature, point)
+    def _nearest(self, point: FloatArray) -> FloatArray:
+        if np.isfinite(point).all() and not self._inside(point, 0.0):
+            ask = self._question(point)
             for start, careful in self._starts(ask):
                 answer = refine(ask, start, careful)
                 if np.isfinite(answer.x).all():
                     x = self._inwards(ask, answer, careful)
                     if self._inside(x, 0.0) and self._bound(ask, Answer(x, answer.z)) <= self.tolerance:
                         return x
-        return super()._nearest(point, weights)
+        return super()._nearest(point)
 
     def _bound(self, ask: Question, answer: Answer) -> float:
         """How far x can be from the nearest point to v, with multipliers z, and c the curvature.

@@ -11,16 +11,15 @@ import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import clarabel
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, eye_array
-from threadpoolctl import ThreadpoolController
 
 from dpadmm._arrays import FloatArray
+from dpadmm._threads import one_thread_pool
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.sets.conic.certificate import bound
 from dpadmm.problems.sets.conic.cone import Cone, distinct
@@ -40,16 +39,11 @@ TRIES = 8  # to step in from the last place; each aims twice as deep
 _LOCK = threading.RLock()
 
 
-@cache
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
 @contextmanager
 def _alone() -> Iterator[None]:
     """One thread at a time, as a solver has a state; and one of BLAS, which for matrices of this size is faster by far,
     and sums in the same order everywhere."""
-    with _LOCK, _pools().limit(limits=1, user_api="blas"):
+    with _LOCK, one_thread_pool():
         yield
 
 
@@ -78,16 +72,11 @@ class ConicProjector:
             found = [self._inside(row, tolerance) for row in flat]
         return np.array(found, dtype=bool).reshape(x.shape[:-1])
 
-    def nearest(self, x: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-        """The nearest point to each row, where `weights` are those of the squared differences (ones if not given)."""
+    def nearest(self, x: FloatArray) -> FloatArray:
+        """The nearest point to each row."""
         flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1, x.shape[-1])
-        if weights is None:
-            weights = np.ones(flat.shape[1])
-        weights = np.broadcast_to(weights, flat.shape)
-        if not (np.isfinite(weights).all() and (weights > 0).all()):
-            raise InputError(f"set {self.name!r}: the weights of a projection must be positive numbers.")
         with _alone():
-            out = np.array([self._nearest(row, weight) for row, weight in zip(flat, weights, strict=True)])
+            out = np.array([self._nearest(row) for row in flat])
         return out.reshape(x.shape)
 
     def _inside(self, x: FloatArray, tolerance: float) -> bool:
@@ -97,16 +86,14 @@ class ConicProjector:
     def _missed(self, x: FloatArray) -> float:
         return self.slacks.violation((self.limits - self.rows @ x) / self.lengths)
 
-    def _nearest(self, point: FloatArray, weights: FloatArray) -> FloatArray:
+    def _nearest(self, point: FloatArray) -> FloatArray:
         if not np.abs(point).max(initial=0.0) <= LARGEST:  # nor NaN; squares of more would overflow
             raise ConvergenceError(
                 f"set {self.name!r}: a point to project is beyond {LARGEST:g}; make the steps smaller."
             )
         if self._inside(point, 0.0):
             return point
-        # Multipliers grow with the distance. Divided by it, they are of the size of the slacks.
-        curvature = weights / (float(weights.max()) * max(1.0, math.dist(point, self.centre)))
-        ask = Question(self.rows, self.limits, self.slacks, curvature, point)
+        ask = self._question(point)
         best, near = point, math.inf
         for start, careful in self._starts(ask):
             answer = refine(ask, start, careful)
@@ -122,6 +109,11 @@ class ConicProjector:
             f"point is {math.dist(point, self.centre):.1e} from one of the set. Make the steps or the noise smaller, "
             "or write the set with fewer conditions that depend on each other."
         )
+
+    def _question(self, point: FloatArray) -> Question:
+        """Multipliers grow with the distance. Divided by it, they are of the size of the slacks."""
+        curvature = np.full(point.size, 1.0 / max(1.0, math.dist(point, self.centre)))
+        return Question(self.rows, self.limits, self.slacks, curvature, point)
 
     def _starts(self, ask: Question) -> Iterator[tuple[Answer, bool]]:
         """Where Newton's method may begin, and whether with care. The first success counts; whether the solver believes

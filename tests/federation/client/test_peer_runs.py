@@ -1,145 +1,77 @@
 """Owners on a graph without a server: whom each hears, what each pays, and how the run goes on after a crash."""
 
 import shutil
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from owners import refused
+from graph_owners import WIDTH, GraphOwners, Watched, owned, pooled, run
+from owners import Repeatable
 
-from dpadmm.admm.topology.graph import parse_topology
+from dpadmm.admm.topology.graph import Topology, parse_topology
 from dpadmm.engine.loop import Cohort, rounds, start
-from dpadmm.engine.peers import Peers
-from dpadmm.errors import ClusterError, InputError, Refused
+from dpadmm.errors import InputError, Refused
+from dpadmm.federation.client.peer import Inbox
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.request import Request
 from dpadmm.privacy.events import NoOpDpEvent, PureDpEvent
 from dpadmm.privacy.ledger.memory import MemoryLedger
-from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.ledger.verify import verify
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
 from dpadmm.privacy.relations import Relation
-from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec.declare import RunSpec
 
-ROUNDS, WIDTH = 6, 3
+ROUNDS = 6
 RING, RANDOM = "ring:4", "erdos-renyi:5:0.5"
 COUNTS = {RING: (60, 50, 40, 45), RANDOM: (60, 50, 40, 45, 30)}
 EPSILONS = {RING: (1.0, 2.0, 3.0, 1.5), RANDOM: (1.0, 2.0, 3.0, 1.5, 2.5)}
-NAMES = ("north", "east", "south", "west")
+NAMES = ("north", "east", "south", "west", "centre")
 
 
 def agreed(owners: str = RING, algorithm: str = "private-r-admm", **changes: Any) -> Agreement:
-    """Terms with a budget for every owner. With so few records the noise is loud, and releases lie very many scales of
-    the whisper that covers the solver's tolerance away: its lattice must reach that far."""
+    """Terms with a budget for every owner. With so few records the noise is large, and releases are very many times the
+    scale of the noise that covers the solver's tolerance: its lattice must reach that far."""
     terms: dict[str, Any] = {"epsilons": EPSILONS[owners], "rounds": ROUNDS, "strength": 1e-3}
-    run = RunSpec(algorithm=algorithm, **({"topology": owners} | terms | changes))
-    return Agreement(run, COUNTS[owners], WIDTH, 2)
+    return named(RunSpec(algorithm=algorithm, **({"topology": owners} | terms | changes)), COUNTS[owners])
 
 
 def quickly(topology: str, algorithm: str = "private-r-admm", **changes: Any) -> Agreement:
     """Terms for as many owners as there are nodes, with noise by its density: nothing is to be calibrated."""
     owners = parse_topology(topology).nodes
     run = agreed(algorithm=algorithm, epsilons=(), alpha=(2.0,), rho=0.05, topology=topology, **changes).run
-    return Agreement(run, COUNTS[RANDOM][:owners], WIDTH, 2)
+    return named(run, COUNTS[RANDOM][:owners])
 
 
-def table(owner: int, count: int, variant: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    draw = np.random.default_rng((owner, variant))
-    features = draw.normal(size=(count, WIDTH))
-    return features, np.where(features @ [1.0, 2.0, 3.0] + draw.normal(size=count) > 0, 1.0, -1.0)
-
-
-def owned(owner: int, count: int, variant: int = 0) -> Shards:
-    features, targets = table(owner, count, variant)
-    return gather(features, targets, np.zeros(count, dtype=np.int64), norm_bound=1.0, names=[f"owner {owner}"])
-
-
-def pooled(counts: Sequence[int]) -> Shards:
-    """The same records, as a simulation has them."""
-    tables = [table(owner, count) for owner, count in enumerate(counts)]
-    owner = np.repeat(np.arange(len(counts)), counts)
-    names = [f"owner {i}" for i in range(len(counts))]
-    features, targets = (np.concatenate(part) for part in zip(*tables, strict=True))
-    return gather(features, targets, owner, norm_bound=1.0, names=names)
-
-
-class Party:
-    """The owners of a graph, with their ledgers in a folder; asked for agents, it makes those of fresh processes."""
-
-    def __init__(self, sample: ModuleType, folder: Path, terms: Agreement) -> None:
-        self.sample, self.folder, self.terms = sample, folder, terms
-        folder.mkdir(exist_ok=True)
-
-    def agent(self, owner: int, randomness: Any = None, variant: int = 0, **policy: Any) -> Agent:
-        return Agent(
-            owned(owner, self.terms.counts[owner], variant),
-            self.sample.policy(**policy),
-            self.ledger(owner),
-            randomness or self.sample.Repeatable(),
-            members=(owner,),
-        )
-
-    def agents(self, randomness: Any = None) -> list[Agent]:
-        return [self.agent(owner, randomness) for owner in range(len(self.terms.counts))]
-
-    def ledger(self, owner: int) -> SqliteLedger:
-        return self.sample.ledger(self.folder / f"{owner}.ledger")
-
-    def peers(self, nodes: Sequence[Any], names: Sequence[str] = ()) -> Peers:
-        return Peers("run", self.terms, nodes, names)
-
-    def debits(self) -> list[list[str]]:
-        """The steps that each owner has paid for, in order."""
-        owners = range(len(self.terms.counts))
-        return [[e["step"] for e in self.ledger(i).entries() if e["kind"] == "debit"] for i in owners]
+def named(run: RunSpec, counts: tuple[int, ...], stragglers: str = "wait") -> Agreement:
+    return Agreement(run, counts, WIDTH, 2, stragglers, owners=NAMES[: len(counts)])
 
 
 @pytest.fixture
-def party(sample: ModuleType, tmp_path: Path) -> Any:
-    """party(terms): its owners, with new ledgers."""
-    made: list[Party] = []
+def graph(tmp_path: Path) -> Any:
+    """graph(terms): its owners, with new ledgers."""
+    made: list[GraphOwners] = []
 
-    def make(terms: Agreement | None = None) -> Party:
-        made.append(Party(sample, tmp_path / f"party {len(made)}", terms or quickly(RING)))
+    def make(terms: Agreement | None = None) -> GraphOwners:
+        made.append(GraphOwners(tmp_path / f"graph {len(made)}", terms or quickly(RING)))
         return made[-1]
 
     return make
 
 
-class Watched:
-    """A node that keeps what it was asked and what it gave, and that can be made to fail in a round."""
-
-    def __init__(self, agent: Agent, fails: dict[int, Exception] | None = None) -> None:
-        self.agent, self.fails = agent, fails or {}
-        self.asked: list[Request] = []
-        self.gave: list[np.ndarray] = []
-        self.others: list[tuple[Any, ...]] = []
-
-    def join(self, run: str, agreement: Agreement) -> None:
-        self.others.append(("join", run, agreement))
-        self.agent.join(run, agreement)
-
-    def rounds_answered(self, run: str) -> int:
-        self.others.append(("rounds_answered", run))
-        return self.agent.rounds_answered(run)
-
-    def repeat(self, run: str, round: int) -> Any:
-        self.others.append(("repeat", run, round))
-        return self.agent.repeat(run, round)
-
-    def answer(self, request: Request) -> Any:
-        self.asked.append(request)
-        if request.step in self.fails:
-            raise self.fails[request.step]
-        release = self.agent.answer(request)
-        self.gave.append(release.value)
-        return release
+@contextmanager
+def refused(agent: Agent, reason: str) -> Iterator[None]:
+    """What happens inside is refused for this reason; nothing is spent or added to the chain, and it is noted."""
+    ledger: Any = agent.ledger
+    before = (ledger.spent(), ledger.committed(), len([*ledger.entries()]))
+    noted = sum(times for _, times, _ in ledger.refusals())
+    with pytest.raises(Refused, match=reason):
+        yield
+    assert (ledger.spent(), ledger.committed(), len([*ledger.entries()])) == before
+    assert sum(times for _, times, _ in ledger.refusals()) == noted + 1
 
 
 # -- the numbers -------------------------------------------------------------------------------------------------------
@@ -164,20 +96,21 @@ def simulated(terms: Agreement, lattice: bool) -> np.ndarray:
 
 @pytest.mark.parametrize(("topology", "algorithm", "changes"), RECIPES)
 def test_owners_give_the_numbers_of_the_simulation(
-    party: Any, topology: str, algorithm: str, changes: dict[str, Any]
+    graph: Any, topology: str, algorithm: str, changes: dict[str, Any]
 ) -> None:
     """Bit for bit, on the lattice of real releases. And that is the simulation's plain noise to many digits."""
     terms = agreed(topology, algorithm, **changes)
-    owners = party(terms)
-    peers = owners.peers(owners.agents())
-    released = np.array(list(peers.rounds()))
+    owners = graph(terms)
+    agents = owners.agents()
+    released = owners.released(agents)
     assert released.shape == (terms.run.rounds, len(terms.counts), WIDTH)
     np.testing.assert_array_equal(released, simulated(terms, lattice=True))
     plain = simulated(terms, lattice=False)
     assert (released[0] != plain[0]).any()
     np.testing.assert_allclose(released, plain, rtol=0, atol=1e-5 * np.abs(plain).max())
-    np.testing.assert_array_equal(peers.released(terms.run.rounds), released[-1])
-    np.testing.assert_array_equal(peers.released(1), released[0])
+    for round in (1, terms.run.rounds):
+        again = [agent.repeat("run", round).value[0] for agent in agents]
+        np.testing.assert_array_equal(again, released[round - 1])
 
 
 @pytest.mark.parametrize("topology", [RING, RANDOM])
@@ -187,15 +120,14 @@ def test_owners_that_are_simulated_too_give_the_simulations_plain_noise(topology
         Agent(owned(i, count), None, MemoryLedger(1, Relation.REPLACE), SeededRandomness(0), members=(i,))
         for i, count in enumerate(terms.counts)
     ]
-    np.testing.assert_array_equal(list(Peers("run", terms, nodes).rounds()), simulated(terms, lattice=False))
+    for node in nodes:
+        node.join("run", terms)
+    np.testing.assert_array_equal(run(terms, nodes, 0).released, simulated(terms, lattice=False))
 
 
-def test_another_noise_is_another_run(party: Any, sample: ModuleType) -> None:
+def test_another_noise_is_another_run(graph: Any) -> None:
     """So the tests above would notice noise that does not depend on the node or the round."""
-    one, other = (
-        np.array(list(owners.peers(owners.agents(sample.Repeatable(seed))).rounds()))
-        for seed, owners in ((1, party()), (2, party()))
-    )
+    one, other = (owners.released(owners.agents(Repeatable(seed))) for seed, owners in ((1, graph()), (2, graph())))
     assert (one != other).all()
 
 
@@ -203,15 +135,14 @@ def test_another_noise_is_another_run(party: Any, sample: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("topology", [RING, RANDOM, "path:4"])
-def test_a_node_hears_the_mean_of_its_neighbours_last_releases_and_nothing_else(party: Any, topology: str) -> None:
+def test_a_node_hears_the_mean_of_its_neighbours_last_releases_and_nothing_else(graph: Any, topology: str) -> None:
     terms = quickly(topology)
-    owners, graph = party(terms), parse_topology(topology)
+    owners, shape = graph(terms), parse_topology(topology)
     nodes = [Watched(agent) for agent in owners.agents()]
-    for _ in owners.peers(nodes).rounds():
-        pass
+    owners.released(nodes)
     for i, node in enumerate(nodes):
-        near = [j for j in range(graph.nodes) if [min(i, j), max(i, j)] in graph.edges.tolist()]
-        assert near == graph.neighbours(i).tolist()
+        near = [j for j in range(shape.nodes) if [min(i, j), max(i, j)] in shape.edges.tolist()]
+        assert near == shape.neighbours(i).tolist()
         assert len(node.asked) == len(node.gave) == ROUNDS
         assert node.others == [("join", "run", terms), ("rounds_answered", "run")]
         for round, request in enumerate(node.asked, start=1):
@@ -232,24 +163,24 @@ def test_a_node_hears_the_mean_of_its_neighbours_last_releases_and_nothing_else(
     ("topology", "changed"), [("path:5", 0), ("path:5", 2), ("ring:5", 3), ("grid:1:5", 4)], ids=str
 )
 @pytest.mark.parametrize("algorithm", ["private-r-admm", "dvp-graph"])
-def test_what_an_owner_knows_travels_one_edge_a_round(party: Any, algorithm: str, topology: str, changed: int) -> None:
+def test_what_an_owner_knows_travels_one_edge_a_round(graph: Any, algorithm: str, topology: str, changed: int) -> None:
     """Other records at one node, the same noise: round r differs at distance r - 1 or less, and nowhere else."""
     terms = quickly(topology, algorithm)
     found = []
     for variant in (0, 1):
-        owners = party(terms)
+        owners = graph(terms)
         agents = owners.agents()
         agents[changed] = owners.agent(changed, variant=variant)
-        found.append(np.array(list(owners.peers(agents).rounds())))
+        found.append(owners.released(agents))
     differs = (found[0] != found[1]).any(axis=2)  # (rounds, nodes)
-    far = np.array([_distance(parse_topology(topology), changed, node) for node in range(5)])
+    far = np.array([distance(parse_topology(topology), changed, node) for node in range(5)])
     np.testing.assert_array_equal(differs, far[None, :] < np.arange(1, ROUNDS + 1)[:, None])
 
 
-def _distance(graph: Any, start: int, end: int) -> int:
+def distance(shape: Topology, start: int, end: int) -> int:
     reached, steps = {start}, 0
     while end not in reached:
-        reached |= {int(j) for i in reached for j in graph.neighbours(i)}
+        reached |= {int(j) for i in reached for j in shape.neighbours(i)}
         steps += 1
     return steps
 
@@ -258,14 +189,15 @@ def _distance(graph: Any, start: int, end: int) -> int:
 
 
 @pytest.mark.parametrize("topology", [RING, RANDOM])
-def test_every_node_pays_its_own_budget_for_odd_rounds_and_nothing_for_even_ones(party: Any, topology: str) -> None:
-    owners = party(agreed(topology))
-    agents, spent = owners.agents(), []
-    for _ in owners.peers(agents).rounds():
-        spent.append([agent.ledger.guarantee(0.0).epsilon for agent in agents])
+def test_every_node_pays_its_own_budget_for_odd_rounds_and_nothing_for_even_ones(graph: Any, topology: str) -> None:
+    owners = graph(agreed(topology))
+    agents = owners.agents()
+    nodes = [Watched(agent) for agent in agents]
+    owners.released(nodes)
+    spent = np.transpose([node.spent for node in nodes])  # (rounds, nodes)
     assert owners.debits() == [list("123456")] * len(agents)
-    assert np.array(spent)[1::2].tolist() == np.array(spent)[::2].tolist()  # an even round adds nothing
-    assert (np.diff(np.array(spent)[::2], axis=0) > 0).all()
+    assert spent[1::2].tolist() == spent[::2].tolist()  # an even round adds nothing
+    assert (np.diff(spent[::2], axis=0) > 0).all()
     for agent, epsilon in zip(agents, EPSILONS[topology], strict=True):
         assert verify(agent.ledger) == []
         debits = [entry for entry in agent.ledger.entries() if entry["kind"] == "debit"]
@@ -278,43 +210,26 @@ def test_every_node_pays_its_own_budget_for_odd_rounds_and_nothing_for_even_ones
     assert len({tuple(agent.ledger.spent()) for agent in agents}) == len(agents)  # all budgets are different
 
 
-def test_a_node_whose_budget_does_not_suffice_is_named_before_anything_is_spent(party: Any) -> None:
-    owners = party(agreed())
-    agents = owners.agents()
-    agents[2] = owners.agent(2, epsilon=2.9)  # of the 3 that the terms have for it
-    with pytest.raises(Refused, match=r"^south does not take part: data set 'patients' would come to epsilon 3 "):
-        list(owners.peers(agents, NAMES).rounds())
-    assert owners.debits() == [[]] * 4
-    assert [agent.ledger.spent() for agent in agents] == [{}] * 4
-    assert [bool(agent.ledger.runs()) for agent in agents] == [True, True, False, False]  # the last was not asked
-    for agent in agents[:2]:  # what was set aside can be had back
-        assert agent.ledger.committed()
-        agent.finish("run")
-        assert agent.ledger.committed() == {}
-    with pytest.raises(Refused, match=r"^node 2 does not take part"):
-        Peers("again", owners.terms, agents).join()
-
-
-def test_a_node_of_another_budget_takes_part_where_its_own_suffices(party: Any) -> None:
+def test_a_node_of_another_budget_takes_part_where_its_own_suffices(graph: Any) -> None:
     """The owner with the smallest share needs no more than that: what others spend is not its business."""
-    owners = party(agreed())
+    owners = graph(agreed())
     agents = [owners.agent(i, epsilon=epsilon * 1.0001) for i, epsilon in enumerate(EPSILONS[RING])]
-    assert len(list(owners.peers(agents).rounds())) == ROUNDS
+    assert len(owners.released(agents)) == ROUNDS
 
 
-def test_on_a_graph_no_round_may_be_missed(party: Any) -> None:
-    owners = party()
+def test_on_a_graph_no_round_may_be_missed(graph: Any) -> None:
+    owners = graph()
     agent = owners.agent(0)
-    terms = Agreement(owners.terms.run, owners.terms.counts, WIDTH, 2, stragglers="reuse")
+    terms = named(owners.terms.run, owners.terms.counts, stragglers="reuse")
     with refused(agent, "the terms cannot be met: on a graph no round can be missed"):
         agent.join("run", terms)
     with pytest.raises(InputError, match="on a graph no round can be missed"):
-        Peers("run", terms, owners.agents())
+        Inbox("north", terms)
 
 
 @pytest.mark.parametrize("shape", [(4, WIDTH), (2, WIDTH), (0, WIDTH), (1, WIDTH + 1), (WIDTH,)])
-def test_a_node_takes_one_row_of_what_it_heard(party: Any, shape: tuple[int, ...]) -> None:
-    owners = party()
+def test_a_node_takes_one_row_of_what_it_heard(graph: Any, shape: tuple[int, ...]) -> None:
+    owners = graph()
     agent = owners.agent(1)
     agent.join("run", owners.terms)
     with refused(agent, r"inputs must be float64 numbers of shape \(1, 3\)"):
@@ -325,31 +240,38 @@ def test_a_node_takes_one_row_of_what_it_heard(party: Any, shape: tuple[int, ...
 
 
 @pytest.fixture(scope="module")
-def whole(sample: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
     """What all nodes release in each round when nothing happens."""
-    owners = Party(sample, tmp_path_factory.mktemp("whole"), agreed())
-    return np.array(list(owners.peers(owners.agents()).rounds()))
+    owners = GraphOwners(tmp_path_factory.mktemp("whole"), agreed())
+    return owners.released(owners.agents())
+
+
+def reached(topology: str, node: int, round: int) -> list[list[str]]:
+    """The steps that each owner has paid for when a node fails in a round: the others go on until they miss it."""
+    shape = parse_topology(topology)
+    last = [min(ROUNDS, round - 1 + distance(shape, node, other)) for other in range(shape.nodes)]
+    return [[str(k) for k in range(1, end + 1)] for end in last]
 
 
 @pytest.mark.parametrize(("round", "node"), [(1, 0), (1, 2), (2, 3), (3, 3), (4, 1), (6, 0), (6, 3)], ids=str)
 def test_after_a_crash_the_run_goes_on_from_the_lowest_round(
-    party: Any, whole: np.ndarray, round: int, node: int
+    graph: Any, whole: np.ndarray, round: int, node: int
 ) -> None:
-    owners, fails = party(agreed()), RuntimeError("the power is gone")
+    owners, fails = graph(agreed()), RuntimeError("the power is gone")
     agents = owners.agents()
     crashing = Watched(agents[node], {round: fails})
-    before = []
-    with pytest.raises(RuntimeError, match="power"):
-        before.extend(owners.peers([*agents[:node], crashing, *agents[node + 1 :]]).rounds())
-    assert len(before) == round - 1
-    done = [[str(k) for k in range(1, round + 1)]] * node + [[str(k) for k in range(1, round)]] * (4 - node)
-    assert owners.debits() == done  # some are a round ahead
+    before = owners.run([*agents[:node], crashing, *agents[node + 1 :]])
+    assert before.ends[node] is fails
+    assert len(before.released) == round - 1
+    for place, gave in enumerate(before.gave):
+        for k, value in gave.items():
+            np.testing.assert_array_equal(value, whole[k - 1, place])
+    assert owners.debits() == reached(RING, node, round)  # some are a round or two ahead
 
     nodes = [Watched(agent) for agent in owners.agents()]
-    again = owners.peers(nodes)
-    assert again.join() == round - 1
-    after = list(again.rounds())
-    np.testing.assert_array_equal(before + after, whole)
+    again = owners.run(nodes)
+    assert again.start == round - 1
+    np.testing.assert_array_equal([*before.released, *again.released], whole)
     assert owners.debits() == [list("123456")] * 4  # nothing was paid for twice
     for one in nodes:
         assert [request.step for request in one.asked] == list(range(round, ROUNDS + 1))
@@ -359,48 +281,50 @@ def test_after_a_crash_the_run_goes_on_from_the_lowest_round(
         assert owners.ledger(owner).guarantee(0.0).epsilon <= epsilon
 
 
-def test_a_node_that_was_ahead_gives_what_it_gave_before(party: Any, sample: ModuleType) -> None:
+def test_a_node_that_was_ahead_gives_what_it_gave_before(graph: Any) -> None:
     """With real noise, which nobody could draw again: the releases and their seals are those of the first time."""
-    owners, real = party(), sample.SystemRandomness()
+    owners, real = graph(), SystemRandomness()
     nodes = [Watched(agent) for agent in owners.agents(real)]
     nodes[3].fails = {3: OSError("no route")}
-    with pytest.raises(ClusterError):
-        list(owners.peers(nodes).rounds())
+    before = owners.run(nodes)
+    assert all(isinstance(end, Exception) for end in before.ends)
     again = [Watched(agent) for agent in owners.agents(real)]
-    assert len(list(owners.peers(again).rounds())) == ROUNDS - 2
+    assert len(owners.released(again)) == ROUNDS - 2
     for ahead in range(3):
         np.testing.assert_array_equal(again[ahead].gave[0], nodes[ahead].gave[2])
     assert owners.debits() == [list("123456")] * 4
 
 
-def test_a_run_that_is_done_has_no_rounds_left(party: Any, whole: np.ndarray) -> None:
-    owners = party(agreed())
-    list(owners.peers(owners.agents()).rounds())
-    again = owners.peers(owners.agents())
-    assert list(again.rounds()) == []
-    assert again.join() == ROUNDS
+def test_a_run_that_is_done_has_no_rounds_left(graph: Any, whole: np.ndarray) -> None:
+    owners = graph(agreed())
+    owners.released(owners.agents())
+    nodes = [Watched(agent) for agent in owners.agents()]
+    again = owners.run(nodes)
+    assert again.start == ROUNDS
+    assert [node.asked for node in nodes] == [[]] * 4
+    np.testing.assert_array_equal([end.value[0] for end in again.ends], whole[-1])
     for round in range(1, ROUNDS + 1):
-        np.testing.assert_array_equal(again.released(round), whole[round - 1])
-    np.testing.assert_array_equal(again.released(0), np.zeros((4, WIDTH)))
+        np.testing.assert_array_equal([node.repeat("run", round).value[0] for node in nodes], whole[round - 1])
     assert owners.debits() == [list("123456")] * 4
 
 
-def test_a_node_that_comes_back_with_an_old_ledger_makes_nobody_else_pay_again(party: Any, sample: ModuleType) -> None:
+def test_a_node_that_comes_back_with_an_old_ledger_makes_nobody_else_pay_again(graph: Any) -> None:
     """Its neighbours have answered what it released then, and nothing else; they refuse."""
-    owners, real = party(), sample.SystemRandomness()
-    for released in islice(owners.peers(owners.agents(real)).rounds(), 5):
-        if len(owners.debits()[0]) == 2:
-            shutil.copy(owners.folder / "0.ledger", owners.folder / "kept")
-        last = released
+    owners, real = graph(), SystemRandomness()
+    owners.released(owners.agents(real), until=2)
+    assert owners.debits() == [list("12")] * 4
+    shutil.copy(owners.folder / "0.ledger", owners.folder / "kept")
+    last = owners.released(owners.agents(real), until=5)[-1]
     assert owners.debits() == [list("12345")] * 4
     (owners.folder / "kept").replace(owners.folder / "0.ledger")
-    with pytest.raises(Refused, match=r"^north does not take part: the ledger is locked .*its owner must confirm"):
-        owners.peers(owners.agents(real), NAMES).join()
+    with pytest.raises(Refused, match=r"^the ledger is locked .*its owner must confirm"):
+        owners.join(owners.agents(real))
     owners.ledger(0).confirm()
-    again = owners.peers(owners.agents(real), NAMES)
-    assert again.join() == 2
-    with pytest.raises(ClusterError, match=r"east has left in round 4 .*was answered for other inputs"):
-        list(again.rounds())
+    again = owners.run(owners.agents(real))
+    assert again.start == 2
+    for neighbour in (1, 3):
+        assert isinstance(again.ends[neighbour], Refused)
+        assert "step 4 was answered for other inputs" in str(again.ends[neighbour])
     assert owners.debits()[1:] == [list("12345")] * 3
     kept = [owners.ledger(node).find("run", "5") for node in (1, 2, 3)]
     np.testing.assert_array_equal([stored.value[0] for stored in kept if stored is not None], last[1:])
@@ -412,34 +336,38 @@ def test_a_node_that_comes_back_with_an_old_ledger_makes_nobody_else_pay_again(p
 @pytest.mark.parametrize(
     "error", [OSError("no route to host"), TimeoutError("no answer"), ConnectionResetError("gone"), Refused("enough")]
 )
-@pytest.mark.parametrize(("topology", "node", "near"), [(RING, 1, "north, south"), ("star:4", 0, "east, south, west")])
-def test_a_node_that_leaves_is_named_with_its_neighbours_and_the_run_goes_on_when_it_is_back(
-    party: Any, error: Exception, topology: str, node: int, near: str
+@pytest.mark.parametrize(("topology", "node", "near"), [(RING, 1, (0, 2)), ("star:4", 0, (1, 2, 3))])
+def test_a_node_that_leaves_is_named_by_its_neighbours_and_the_run_goes_on_when_it_is_back(
+    graph: Any, error: Exception, topology: str, node: int, near: tuple[int, ...]
 ) -> None:
-    owners = party(quickly(topology))
+    owners = graph(quickly(topology))
     agents: list[Any] = owners.agents()
     agents[node] = Watched(agents[node], {4: error})
-    peers = owners.peers(agents, NAMES)
-    reason = rf"^{NAMES[node]} has left in round 4 \({error}\): its neighbours {near} cannot go on without its release"
-    before = []
-    with pytest.raises(ClusterError, match=reason) as raised:
-        before.extend(peers.rounds())
-    assert raised.value.__cause__ is error
-    assert len(before) == 3
+    before = owners.run(agents)
+    assert before.ends[node] is error
+    for other in near:
+        end = before.ends[other]
+        assert isinstance(end, Refused)
+        assert str(end).startswith(f"{NAMES[node]} did not tell its release of round 4 within ")
+    assert len(before.released) == 3
+    assert owners.debits() == reached(topology, node, 4)
     agents[node].fails = {}
-    np.testing.assert_array_equal(before + list(peers.rounds()), simulated(owners.terms, lattice=True))
+    np.testing.assert_array_equal([*before.released, *owners.released(agents)], simulated(owners.terms, lattice=True))
     assert owners.debits() == [list("123456")] * 4
 
 
-def test_a_node_whose_owner_has_become_stricter_leaves(party: Any) -> None:
+def test_a_node_whose_owner_has_become_stricter_leaves(graph: Any) -> None:
     """A refusal in the middle of a run is its agent's own, and nothing is spent on it."""
-    owners = party(agreed())
+    owners = graph(agreed())
     agents = owners.agents()
-    assert len(list(islice(owners.peers(agents).rounds(), 2))) == 2
+    assert len(owners.released(agents, until=2)) == 2
     agents[3] = owners.agent(3, epsilon=0.6)  # of its 1.5, a third is spent
-    with pytest.raises(ClusterError, match=r"node 3 has left in round 3 \(data set 'patients' would come to .*node 0"):
-        list(owners.peers(agents).rounds())
-    assert owners.debits() == [list("123")] * 3 + [list("12")]
+    job = owners.run(agents)
+    assert isinstance(job.ends[3], Refused)
+    assert str(job.ends[3]).startswith("data set 'patients' would come to ")
+    for neighbour in (0, 2):
+        assert str(job.ends[neighbour]).startswith("west did not tell its release of round 3 within ")
+    assert owners.debits() == reached(RING, 3, 3) == [list("123"), list("1234"), list("123"), list("12")]
 
 
 # -- asking a node where it is, and for what it gave -------------------------------------------------------------------
@@ -449,10 +377,10 @@ WRONG = [0, -1, 7, 4, 2**63, 10**5000, 1.0, True, np.int64(1), "1", "evaluation"
 
 
 @pytest.fixture
-def three_rounds_in(party: Any) -> tuple[Party, list[Agent], list[np.ndarray]]:
-    owners = party()
+def three_rounds_in(graph: Any) -> tuple[GraphOwners, list[Agent], np.ndarray]:
+    owners = graph()
     agents = owners.agents()
-    return owners, agents, list(islice(owners.peers(agents).rounds(), 3))
+    return owners, agents, owners.released(agents, until=3)
 
 
 @pytest.mark.parametrize("run", ODD, ids=ascii)
@@ -497,34 +425,25 @@ def test_repeating_gives_the_same_bits_and_costs_nothing(three_rounds_in: Any) -
 
 def test_a_node_knows_how_far_another_process_has_gone_on_with_its_run(three_rounds_in: Any) -> None:
     owners, agents, _ = three_rounds_in
-    assert len(list(owners.peers(owners.agents()).rounds())) == ROUNDS - 3
+    assert len(owners.released(owners.agents())) == ROUNDS - 3
     assert [agent.rounds_answered("run") for agent in agents] == [ROUNDS] * 4
-    assert owners.peers(agents).join() == ROUNDS
+    assert owners.join(agents) == ROUNDS
 
 
-def test_a_node_before_its_first_round_has_reached_none(party: Any) -> None:
-    owners = party()
-    assert owners.peers(owners.agents()).join() == 0
+def test_a_node_before_its_first_round_has_reached_none(graph: Any) -> None:
+    owners = graph()
+    assert owners.join(owners.agents()) == 0
     assert owners.debits() == [[]] * 4
 
 
 # -- what cannot be ----------------------------------------------------------------------------------------------------
 
 
-def test_there_is_a_node_for_every_agent(party: Any) -> None:
-    owners = party()
-    agents = owners.agents()
-    for some in (agents[:3], [*agents, agents[0]], []):
-        with pytest.raises(InputError, match=f"^{len(some)} nodes for terms of 4 agents"):
-            owners.peers(some)
-
-
 @pytest.mark.parametrize("algorithm", ["dp-admm", "obj-g", "dvp"])
-def test_recipes_with_a_server_are_for_a_server(party: Any, algorithm: str) -> None:
-    run = RunSpec(algorithm=algorithm, epsilon=2.0, delta=1e-6, rounds=2)
-    owners = party(Agreement(run, COUNTS[RING], WIDTH, 2))
-    with pytest.raises(InputError, match=f"algorithm '{algorithm}' has a server; peers need one for graphs"):
-        owners.peers(owners.agents())
+def test_recipes_with_a_server_are_for_a_server(algorithm: str) -> None:
+    terms = named(RunSpec(algorithm=algorithm, epsilon=2.0, delta=1e-6, rounds=2), COUNTS[RING])
+    with pytest.raises(InputError, match=f"algorithm '{algorithm}' has a server, and no neighbours"):
+        Inbox("north", terms)
 
 
 @pytest.mark.parametrize(
@@ -550,23 +469,23 @@ def test_recipes_with_a_server_are_for_a_server(party: Any, algorithm: str) -> N
     ids=str,
 )
 def test_terms_of_a_graph_that_cannot_be_met_are_refused_by_every_owner(
-    party: Any, changes: dict[str, Any], reason: str
+    graph: Any, changes: dict[str, Any], reason: str
 ) -> None:
-    owners = party(agreed())
+    owners = graph(agreed())
     agent = owners.agent(0)
-    terms = Agreement(RunSpec(**(vars(owners.terms.run) | changes)), owners.terms.counts, WIDTH, 2)
+    terms = named(RunSpec(**(vars(owners.terms.run) | changes)), owners.terms.counts)
     with refused(agent, reason):
         agent.join("run", terms)
     assert agent.ledger.runs() == {}
 
 
-def test_the_graph_is_part_of_the_terms(party: Any) -> None:
+def test_the_graph_is_part_of_the_terms(graph: Any) -> None:
     """Who has agreed to one graph has not agreed to another with the same number of nodes."""
-    owners = party(agreed())
+    owners = graph(agreed())
     agent = owners.agent(0)
     agent.join("run", owners.terms)
     for changes in ({"topology": "path:4"}, {"epsilons": (1.0, 2.0, 3.0, 1.6)}, {"damping": 1e-3}, {"dual_rho": 1e-3}):
-        other = Agreement(RunSpec(**(vars(owners.terms.run) | changes)), owners.terms.counts, WIDTH, 2)
+        other = named(RunSpec(**(vars(owners.terms.run) | changes)), owners.terms.counts)
         assert other.digest != owners.terms.digest
         with refused(agent, "joined on other terms"):
             agent.answer(Request("run", other.digest, 1, np.zeros((1, WIDTH))))
