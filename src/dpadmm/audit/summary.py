@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpadmm._arrays import FloatArray
+from dpadmm._files import read_text
 from dpadmm.audit.bounds import GAUSSIAN, ONE_RUN
 from dpadmm.audit.run import Audit, audit
 from dpadmm.errors import InputError, Unpublished
@@ -71,10 +72,7 @@ def write(path: Path, found: Sequence[Audit]) -> None:
 
 def read(path: Path) -> str:
     """A document with the two marks; an `InputError` for anything else."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{str(path)!r} cannot be read: {error}.") from None
+    text = read_text(path, "document")
     if not 0 <= text.find(BEGIN) < text.find(END):
         raise InputError(f"{str(path)!r} has no place for the table: it needs the lines {BEGIN} and {END}.")
     return text

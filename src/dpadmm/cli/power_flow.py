@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from dpadmm._files import read_json
 from dpadmm.cli import browser, options
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
 from dpadmm.errors import InputError
@@ -174,11 +174,7 @@ def _decomposed(case: str, zones: int, partition: Path | None) -> Decomposition:
     network = load(case)
     if partition is None:
         return decompose(network, choose(network, zones))
-    try:
-        lists = json.loads(partition.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"--partition {str(partition)!r} cannot be read: {error}.") from None
-    return decompose(network, given(network, lists))
+    return decompose(network, given(network, read_json(partition, "--partition")))
 
 
 def _extra(error: ModuleNotFoundError) -> InputError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
+from dpadmm._files import read_json
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_error, print_json, print_warning, table
 
 
@@ -61,7 +61,7 @@ def submit(
             print_json({"run": folder.path.name, **status})
         print_error(RuntimeError(f"{status['state']}: {status['message']}"))
         raise typer.Exit(1)
-    result = json.loads((folder.path / "result.json").read_text())
+    result = read_json(folder.path / "result.json", "result")
     for warning in result["warnings"]:
         print_warning(warning)
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import ArrowException, csv, float64, int64
 
+from dpadmm._files import read_json, read_text
 from dpadmm.engine.output.status import alive
 from dpadmm.errors import InputError
 from dpadmm.owner.agreement import Agreement
@@ -92,7 +92,7 @@ def read(path: Path) -> Found:
     spec = path / "spec.toml"
     if not spec.exists():
         raise NotYet(f"{str(path)!r} is not the folder of a run: there is no spec.toml in it.")
-    text = _text(spec)
+    text = read_text(spec, "spec file")
     network = _json(path / "network.json")
     kind: Kind = "simulation"
     if (path / "columns.toml").exists():
@@ -171,24 +171,10 @@ def blame(*paths: Path) -> Iterator[None]:
         raise InputError(f"{names} does not say what a run says ({said}); was it changed?") from None
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{str(path)!r} is not text.") from None
-
-
 def _json(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
-    try:
-        found = json.loads(_text(path))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{str(path)!r} is not JSON: {error}.") from None
+    found = read_json(path, "file")
     if not isinstance(found, dict):
         raise InputError(f"{str(path)!r} must hold one JSON object.")
     return found
@@ -199,8 +185,9 @@ def _agreed(path: Path) -> Mapping[str, Any]:
     terms = path / "terms.json"
     if not terms.exists():
         return {}
+    text = read_text(terms, "terms")
     try:
-        return _of_terms(_text(terms))
+        return _of_terms(text)
     except InputError as error:
         raise InputError(f"{str(terms)!r}: {error}") from None
 
