@@ -11,7 +11,9 @@ import networkx
 import numpy as np
 import pytest
 
+from dpadmm import _plots
 from dpadmm.admm.recycling_condition import condition
+from dpadmm.cli import graph
 from dpadmm.cli.disagreement import load
 
 SUMMARY = {
@@ -197,12 +199,10 @@ def test_disagreement_is_drawn(dpadmm: Any, tmp_path: Path, kind: str, nodes: in
 
 def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nodes: int, rounds: list[int]) -> Any:
     """The axis of a picture."""
-    from dpadmm.cli import figures
-
     write(tmp_path, 1, rounds, nodes)
     kept: list[Any] = []
-    monkeypatch.setattr(figures, "_save", lambda figure, path: kept.append(figure))
-    figures.draw_disagreement(load(tmp_path, 0), tmp_path / "a.png")
+    monkeypatch.setattr(_plots, "save", lambda figure, path, flag: kept.append(figure))
+    graph.draw_disagreement(load(tmp_path, 0), tmp_path / "a.png")
     return kept[0].axes[0]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from dpadmm import _plots
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
 from dpadmm.cli.options import numbers
 from dpadmm.errors import InputError
@@ -93,7 +94,6 @@ def audit(
     from dpadmm.audit import summary as all_of_them
     from dpadmm.audit.run import audit as attack
     from dpadmm.audit.scene import Scenario
-    from dpadmm.cli import figures
     from dpadmm.spec import resolve
     from dpadmm.spec.declare import RunSpec
 
@@ -101,7 +101,7 @@ def audit(
     if write is not None:
         all_of_them.read(write)
     if picture is not None:
-        figures.check(picture, "--picture")
+        _plots.check(picture, "--picture")
         summary.check(len(budgets) * (all_of_them.COUNT if algorithm == "all" else 1), method)
     more: dict[str, Any] = {
         "stage": Scenario(

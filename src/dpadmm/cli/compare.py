@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from dpadmm import _plots
 from dpadmm.cli import options
 from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
 from dpadmm.errors import InputError
@@ -78,11 +79,11 @@ def compare(
     DPSGD and ADMM without noise are always among them. What cannot run on
     these terms is left out, with its reason.
     """
-    from dpadmm.cli import figures, frontier
+    from dpadmm.cli import frontier
     from dpadmm.engine.compare import arrange
 
     if picture is not None:
-        figures.check(picture, "--picture")
+        _plots.check(picture, "--picture")
     if cells is not None and not cells.absolute().parent.is_dir():
         raise InputError(f"--csv {str(cells)!r}: there is no folder {str(cells.absolute().parent)!r}.")
     comparison = arrange(

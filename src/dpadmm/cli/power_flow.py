@@ -10,6 +10,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from dpadmm import _plots
 from dpadmm._files import read_json
 from dpadmm.cli import browser, options
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
@@ -90,9 +91,7 @@ def power_flow(
         beta=beta, both_loads=not one_load, paper_noise=paper_noise, noise_multiplier=noise_multiplier,
     )  # fmt: skip
     if picture is not None:
-        from dpadmm.cli import figures
-
-        figures.check(picture, "--picture")
+        _plots.check(picture, "--picture")
     folder = folder or (browser.temporary("power-flow") if shown_at_once else None)
     decomposition = _decomposed(case, zones, partition)
     warnings = _warnings(terms, decomposition)

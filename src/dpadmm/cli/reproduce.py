@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from dpadmm import _plots
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
 from dpadmm.errors import InputError, unknown
 
@@ -82,21 +83,12 @@ def reproduce(
         if as_json:
             print_json({"written": str(write), "figures": len(chosen)})
         return
-    _check_drawing()
+    _plots.check_installed("'reproduce'")
     kept = destination or place / "results" / scale
     if redrawn:
         _redraw(chosen, scale, kept, place, as_json)
     else:
         _run(chosen, scale, kept, place, workers, as_json)
-
-
-def _check_drawing() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"'reproduce' needs the package {error.name!r}, which comes with an extra: pip install 'dpadmm[plot]'."
-        ) from None
 
 
 def _list(chosen: list[Target], scale: str, as_json: bool) -> None:
