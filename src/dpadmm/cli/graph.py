@@ -15,7 +15,7 @@ from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.admm.topology.graph import Topology
-    from dpadmm.cli.disagreement import Disagreement
+    from dpadmm.report.tables import Nodes
 
 MEASURED = 2_000  # nodes, up to which all distances and dense eigenvalues are worth their time
 SHOWN = 10  # nodes in the table of a run
@@ -154,14 +154,14 @@ def disagreement(
     The picture has a line per node, or bands where there are more than 50,
     and the mean in bold, on a logarithmic axis.
     """
-    from dpadmm.cli.disagreement import load
+    from dpadmm.report import tables
 
     if draw is not None:
         _plots.check(draw, "--draw")
-    found = load(folder, run)
+    found = tables.disagreement(folder, run)
     if draw is not None:
         draw_disagreement(found, draw)
-    last, largest = found.values[-1], found.values.max(axis=0)
+    last, largest = found.disagreement[-1], found.disagreement.max(axis=0)
     if as_json:
         columns = zip(found.nodes, last.tolist(), largest.tolist(), strict=True)
         print_json(
@@ -209,25 +209,25 @@ def draw_network(graph: Topology, title: str, path: Path) -> None:
     _plots.save(figure, path, "--draw")
 
 
-def draw_disagreement(found: Disagreement, path: Path) -> None:
+def draw_disagreement(found: Nodes, path: Path) -> None:
     """A thin line per node, or bands of quantiles where lines would cover each other; the mean in bold."""
     import numpy as np
 
     figure = _plots.empty_figure((9, 5))
     axis = figure.subplots()
     # What is exactly zero has no place on a logarithmic axis; such stretches are gaps.
-    values = np.where(found.values > 0.0, found.values, np.nan)
+    values = np.where(found.disagreement > 0.0, found.disagreement, np.nan)
     count = len(found.nodes)
     if count <= MOST_LINES:
         axis.plot(found.rounds, values, linewidth=0.6, alpha=0.7)
     else:
         for low, high in BANDS:
-            edges = np.quantile(found.values, [low, high], axis=1)
+            edges = np.quantile(found.disagreement, [low, high], axis=1)
             axis.fill_between(
                 found.rounds, *np.where(edges > 0.0, edges, np.nan), color="tab:blue", alpha=0.2, linewidth=0.0,
                 label="all nodes" if low == 0.0 else f"{round(100 * (high - low))} % of the nodes",
             )  # fmt: skip
-    mean = found.values.mean(axis=1)
+    mean = found.disagreement.mean(axis=1)
     axis.plot(found.rounds, np.where(mean > 0.0, mean, np.nan), color="k", linewidth=2.2, label=f"mean of {count:,}")
     axis.set_yscale("log")
     axis.legend(loc="best")
