@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from dpadmm._files import atomic_open, atomic_write, read_json, read_text, read_toml, write_json
+from dpadmm._files import atomic_open, atomic_write, csv_text, read_json, read_text, read_toml, write_json
 from dpadmm.errors import InputError
 
 
@@ -51,9 +52,25 @@ def test_json_comes_back(tmp_path: Path) -> None:
     assert read_json(tmp_path / "facts.json", "facts") == {"rounds": 3}
 
 
+def test_nobody_reads_half_a_json_file(tmp_path: Path) -> None:
+    path = tmp_path / "value.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert json.loads(path.read_text()) == {"a": 1}
+    write_json(path, [1, 2])
+    assert json.loads(path.read_text()) == [1, 2]
+    assert [found.name for found in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_rows_become_csv() -> None:
+    assert csv_text([["a", "b"], [1, "x,y"]]) == 'a,b\r\n1,"x,y"\r\n'
+    assert csv_text([["ü", 0.1]], end="\n") == "ü,0.1\n"
+
+
 @pytest.mark.parametrize("read", [read_text, read_json, read_toml])
 def test_missing_file_is_named(tmp_path: Path, read) -> None:
-    with pytest.raises(InputError, match=r"policy '.*absent.toml' cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"^policy '.*absent.toml' cannot be read: No such file"):
         read(tmp_path / "absent.toml", "policy")
 
 
@@ -62,6 +79,14 @@ def test_malformed_file_is_named(tmp_path: Path, read, kind: str) -> None:
     path = tmp_path / "broken"
     path.write_text("= {")
     with pytest.raises(InputError, match=rf"policy '.*broken' is not {kind}: "):
+        read(path, "policy")
+
+
+@pytest.mark.parametrize(("read", "kind", "start"), [(read_json, "JSON", ""), (read_toml, "TOML", "x = ")])
+def test_too_deeply_nested_file_is_named(tmp_path: Path, read, kind: str, start: str) -> None:
+    path = tmp_path / "deep"
+    path.write_text(start + "[" * 100_000)
+    with pytest.raises(InputError, match=rf"policy '.*deep' is not {kind}: "):
         read(path, "policy")
 
 

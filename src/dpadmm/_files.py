@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -38,8 +40,16 @@ def atomic_write(path: Path, content: bytes | str, *, durable: bool = False) -> 
         file.write(content.encode() if isinstance(content, str) else content)
 
 
-def write_json(path: Path, value: Any) -> None:
-    atomic_write(path, json.dumps(value, indent=2) + "\n")
+def write_json(path: Path, value: Any, indent: int = 2) -> None:
+    """Writes a whole JSON file."""
+    atomic_write(path, json.dumps(value, indent=indent) + "\n")
+
+
+def csv_text(rows: Iterable[Sequence[Any]], end: str = "\r\n") -> str:
+    """Rows as CSV; each of them ends in `end`."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator=end).writerows(rows)
+    return text.getvalue()
 
 
 def read_text(path: Path, what: str, kind: str = "text") -> str:
@@ -58,6 +68,8 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{where} is not TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{where} is not TOML: it is nested too deeply.") from None
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
@@ -65,9 +77,16 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     return parse_toml(read_text(path, what, "TOML"), f"{what} {str(path)!r}")
 
 
+def parse_json(text: str, where: str) -> Any:
+    """What a JSON text holds."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{where} is not JSON: {error}.") from None
+    except RecursionError:
+        raise InputError(f"{where} is not JSON: it is nested too deeply.") from None
+
+
 def read_json(path: Path, what: str) -> Any:
     """What a JSON file holds."""
-    try:
-        return json.loads(read_text(path, what, "JSON"))
-    except ValueError as error:
-        raise InputError(f"{what} {str(path)!r} is not JSON: {error}.") from None
+    return parse_json(read_text(path, what, "JSON"), f"{what} {str(path)!r}")

@@ -10,17 +10,22 @@ from dpadmm.errors import InputError
 FORMATS = (".png", ".svg", ".pdf")
 
 
+def check_installed(what: str) -> None:
+    """Raises an `InputError` where Matplotlib is missing; `what` names the flag or the command that needs it."""
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{what} needs the package {error.name!r}, which comes with an extra: pip install 'dpadmm[plot]'."
+        ) from None
+
+
 def check(path: Path, flag: str) -> None:
     """Raises an `InputError` where a figure cannot be written: before the work, so that a wrong name does not cost it.
 
     `flag` is what the user called the file, as in "--draw".
     """
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"{flag} needs the package {error.name!r}, which comes with an extra: pip install 'dpadmm[plot]'."
-        ) from None
+    check_installed(flag)
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{flag} {str(path)!r}: the name must end in {', '.join(FORMATS)}.")
     if not path.absolute().parent.is_dir():

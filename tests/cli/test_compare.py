@@ -256,7 +256,7 @@ def test_nothing_to_draw_is_said(dpadmm: Any, tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize(("flags", "shown"), [((), True), (("--quiet",), False), (("--json",), False)])
 def test_a_bar_in_a_terminal(dpadmm: Any, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], shown: bool) -> None:
-    screen = _screen(monkeypatch, "dpadmm.cli.compare.err")
+    screen = _screen(monkeypatch, "dpadmm.cli.progress.err")
     assert dpadmm(*SMALL, "--agents", 2, "--algorithms", "dp-admm", *flags).exit_code == 0
     assert ("/5" in screen.getvalue()) == shown
 

@@ -11,8 +11,10 @@ import networkx
 import numpy as np
 import pytest
 
+from dpadmm import _plots
 from dpadmm.admm.recycling_condition import condition
-from dpadmm.cli.disagreement import load
+from dpadmm.cli import graph
+from dpadmm.report.tables import disagreement as load
 
 SUMMARY = {
     "topology", "nodes", "edges", "least_degree", "mean_degree", "largest_degree", "diameter", "bipartite",
@@ -148,7 +150,7 @@ def test_the_table_is_read(run_folder: Path) -> None:
     assert found.run == 1
     assert found.rounds.tolist() == [0, 10, 20, 30]
     assert found.nodes == [0, 1, 2, 3, 4]
-    assert found.values.tolist() == [[value(1, round, node) for node in range(5)] for round in (0, 10, 20, 30)]
+    assert found.disagreement.tolist() == [[value(1, round, node) for node in range(5)] for round in (0, 10, 20, 30)]
 
 
 def test_the_order_of_the_lines_does_not_matter(run_folder: Path) -> None:
@@ -156,7 +158,7 @@ def test_the_order_of_the_lines_does_not_matter(run_folder: Path) -> None:
     before = load(run_folder, 0)
     (run_folder / "nodes.csv").write_text("\n".join([first, *reversed(lines)]))
     after = load(run_folder, 0)
-    assert np.array_equal(before.values, after.values)
+    assert np.array_equal(before.disagreement, after.disagreement)
     assert before.nodes == after.nodes
 
 
@@ -197,12 +199,10 @@ def test_disagreement_is_drawn(dpadmm: Any, tmp_path: Path, kind: str, nodes: in
 
 def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nodes: int, rounds: list[int]) -> Any:
     """The axis of a picture."""
-    from dpadmm.cli import figures
-
     write(tmp_path, 1, rounds, nodes)
     kept: list[Any] = []
-    monkeypatch.setattr(figures, "_save", lambda figure, path: kept.append(figure))
-    figures.draw_disagreement(load(tmp_path, 0), tmp_path / "a.png")
+    monkeypatch.setattr(_plots, "save", lambda figure, path, flag: kept.append(figure))
+    graph.draw_disagreement(load(tmp_path, 0), tmp_path / "a.png")
     return kept[0].axes[0]
 
 

@@ -208,7 +208,7 @@ def paper(alpha, terms, shards, **changes):
 
 
 def test_the_papers_bound_and_ours_for_its_experiment(shards, terms):
-    """AUDIT B6: printed 11.24 and 22.17 for alpha 1 and 2, tight 11.04 and 21.98; here a hundredth more for output."""
+    """claims B6: printed 11.24 and 22.17 for alpha 1 and 2, tight 11.04 and 21.98; here a hundredth more for output."""
     kappas = [1750 / 8000 * 0.25 / (0.22 / 5 + 8 * 1.04**k) for k in range(1, 26)]
     for alpha, printed, tight in ((1.0, 11.24, 11.04), (2.0, 22.17, 21.98)):
         plan = paper(alpha, terms, shards)

@@ -38,7 +38,7 @@ BAD = [
     (('below = ["quiet", "noisy"]', 'falls = "epsilon"\nrises = "epsilon"'), "give one of below, near"),
     (('below = ["quiet", "noisy"]', ""), "give one of below, near"),
     (('below = ["quiet", "noisy"]', 'falls = "epsilon"\nwhen = "start"'), "unknown when of a check 'start'"),
-    (("[grid]", "[grid"), "cannot be read"),
+    (("[grid]", "[grid"), "is not TOML"),
 ]
 
 
@@ -343,5 +343,5 @@ def test_kept_results_are_drawn_anew(declared, tmp_path):
 
 
 def test_a_file_that_is_not_there_is_refused():
-    with pytest.raises(InputError, match=r"^gone\.toml cannot be read"):
+    with pytest.raises(InputError, match=r"^reproduction 'gone\.toml' cannot be read: No such file"):
         read(Path("gone.toml"))

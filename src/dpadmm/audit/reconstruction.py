@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._plots import empty_figure, save
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.rounds import subproblem
 from dpadmm.admm.solvers import Exact, GradientAnswer
@@ -212,9 +213,7 @@ INK = "Greys"
 def draw(reconstruction: Reconstruction, path: Path) -> None:
     """A row for each record. Pictures: the original and what each attack made of it. Tables: a panel for each attack,
     with the true values and those recovered."""
-    from matplotlib.figure import Figure  # no windows, no global state
-
-    figure = Figure(layout="constrained")
+    figure = empty_figure()
     if reconstruction.side is None:
         _values(figure, reconstruction)
     else:
@@ -223,10 +222,7 @@ def draw(reconstruction: Reconstruction, path: Path) -> None:
         f"{reconstruction.data}: records recovered from the messages of {reconstruction.rounds} rounds",
         fontsize="medium",
     )
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"--picture {str(path)!r} cannot be written: {error.strerror}.") from None
+    save(figure, path, "--picture")
 
 
 def _images(figure: Any, found: Reconstruction, side: int) -> None:

@@ -11,6 +11,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpadmm._arrays import FloatArray
+from dpadmm._files import read_text
+from dpadmm._plots import empty_figure, save
 from dpadmm.audit.bounds import GAUSSIAN, ONE_RUN
 from dpadmm.audit.run import Audit, audit
 from dpadmm.errors import InputError, Unpublished
@@ -71,10 +73,7 @@ def write(path: Path, found: Sequence[Audit]) -> None:
 
 def read(path: Path) -> str:
     """A document with the two marks; an `InputError` for anything else."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{str(path)!r} cannot be read: {error}.") from None
+    text = read_text(path, "document")
     if not 0 <= text.find(BEGIN) < text.find(END):
         raise InputError(f"{str(path)!r} has no place for the table: it needs the lines {BEGIN} and {END}.")
     return text
@@ -105,12 +104,10 @@ def check(audits: int, method: str | None) -> None:
 
 def draw(audits: Sequence[Audit], path: Path) -> None:
     """A panel for each audit."""
-    from matplotlib.figure import Figure  # no windows, no global state
-
     check(len(audits), audits[0].method)
     columns = min(COLUMNS, len(audits))
     rows = -(-len(audits) // columns)
-    figure = Figure(figsize=(3.2 * columns + 0.6, 3.2 * rows + 0.4), layout="constrained")
+    figure = empty_figure((3.2 * columns + 0.6, 3.2 * rows + 0.4))
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     for axis, each in zip(axes, audits, strict=False):
         _panel(axis, each)
@@ -119,10 +116,7 @@ def draw(audits: Sequence[Audit], path: Path) -> None:
     axes[0].legend(fontsize="x-small", loc="upper right")
     figure.supxlabel("false positives", fontsize="small")
     figure.supylabel("false negatives", fontsize="small")
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"--picture {str(path)!r} cannot be written: {error.strerror}.") from None
+    save(figure, path, "--picture")
 
 
 def _panel(axis: Any, audit: Audit) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
+from dpadmm import _plots
+from dpadmm.cli.console import AsJson, examples, number, out, print_json, print_warning, table
 from dpadmm.cli.options import numbers
+from dpadmm.cli.progress import bar
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,7 +92,6 @@ def audit(
     from dpadmm.audit import summary as all_of_them
     from dpadmm.audit.run import audit as attack
     from dpadmm.audit.scene import Scenario
-    from dpadmm.cli import figures
     from dpadmm.spec import resolve
     from dpadmm.spec.declare import RunSpec
 
@@ -101,7 +99,7 @@ def audit(
     if write is not None:
         all_of_them.read(write)
     if picture is not None:
-        figures.check(picture, "--picture")
+        _plots.check(picture, "--picture")
         summary.check(len(budgets) * (all_of_them.COUNT if algorithm == "all" else 1), method)
     more: dict[str, Any] = {
         "stage": Scenario(
@@ -122,13 +120,13 @@ def audit(
     if algorithm == "all":
         if updates is not None or mechanism is not None:
             raise InputError("--updates and --mechanism change one algorithm; they do not go with 'all'.")
-        with _bar(as_json) as progress:
-            told: dict[str, Any] = {"announce": progress.announce, "skipped": print_warning, "progress": progress.move}
+        with bar(shown=not as_json) as progress:
+            told: dict[str, Any] = {"announce": progress.restart, "skipped": print_warning, "progress": progress.move}
             found = list(all_of_them.audits(budgets, delta, **told, **more))
     else:
         recipe = resolve.recipe(RunSpec(algorithm=algorithm, updates=updates, mechanism=mechanism))
-        with _bar(as_json) as progress:
-            progress.announce(algorithm)
+        with bar(shown=not as_json) as progress:
+            progress.restart(algorithm)
             found = [attack(recipe, budget, delta, progress=progress.move, **more) for budget in budgets]
     if write is not None:
         all_of_them.write(write, found)
@@ -159,30 +157,3 @@ def _show(found: list[Audit]) -> None:
     if first.claim == "paper":
         said += f"; the claim is the paper's, the account says {first.accounted:.4g}"
     out().print(said, markup=False, soft_wrap=True)
-
-
-class _Bar:
-    """Moves a bar, or nothing."""
-
-    def __init__(self, shown: Progress | None) -> None:
-        self._shown = shown
-        self._task = None if shown is None else shown.add_task("", total=None)
-
-    def announce(self, name: str) -> None:
-        if self._shown is not None and self._task is not None:
-            self._shown.reset(self._task, total=None, description=name)
-
-    def move(self, done: int, total: int) -> None:
-        if self._shown is not None and self._task is not None:
-            self._shown.update(self._task, completed=done, total=total)
-
-
-@contextmanager
-def _bar(hidden: bool) -> Iterator[_Bar]:
-    console = err()
-    if hidden or not console.is_terminal:
-        yield _Bar(None)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TimeRemainingColumn(compact=True))
-    with Progress(*columns, console=console, transient=True) as shown:
-        yield _Bar(shown)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from dpadmm import _plots
 from dpadmm.cli import options
 from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
+from dpadmm.cli.progress import bar
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,11 +77,11 @@ def compare(
     DPSGD and ADMM without noise are always among them. What cannot run on
     these terms is left out, with its reason.
     """
-    from dpadmm.cli import figures, frontier
+    from dpadmm.cli import frontier
     from dpadmm.engine.compare import arrange
 
     if picture is not None:
-        figures.check(picture, "--picture")
+        _plots.check(picture, "--picture")
     if cells is not None and not cells.absolute().parent.is_dir():
         raise InputError(f"--csv {str(cells)!r}: there is no folder {str(cells.absolute().parent)!r}.")
     comparison = arrange(
@@ -119,29 +118,18 @@ def _run(comparison: ComparisonPlan, shown: bool) -> Frontier:
     """All of it, or what was known when a person lost patience."""
     found = comparison.empty
     try:
-        with _bar(comparison, shown) as move:
-            move(0)
+        with bar(shown, total=len(comparison.jobs), elapsed=True) as progress:
+            progress.move(0, note=_job(comparison, 0))
             for done, known in enumerate(comparison, 1):
                 found = known
-                move(done)
+                progress.move(done, note=_job(comparison, done))
     except KeyboardInterrupt:
         err().print("interrupted; this is what is known so far.")
     return found
 
 
-@contextmanager
-def _bar(comparison: ComparisonPlan, shown: bool) -> Iterator[Callable[[int], None]]:
-    console = err()
-    if not (shown and console.is_terminal):
-        yield lambda done: None
-        return
-    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(comparison.jobs))
-
-        def move(done: int) -> None:
-            job = comparison.jobs[min(done, len(comparison.jobs) - 1)]
-            budget = "no privacy" if job.epsilon is None else f"epsilon {job.epsilon:g}"
-            progress.update(task, completed=done, description=f"{job.algorithm}, {job.agents} agents, {budget}")
-
-        yield move
+def _job(comparison: ComparisonPlan, done: int) -> str:
+    """What is run after this many jobs."""
+    job = comparison.jobs[min(done, len(comparison.jobs) - 1)]
+    budget = "no privacy" if job.epsilon is None else f"epsilon {job.epsilon:g}"
+    return f"{job.algorithm}, {job.agents} agents, {budget}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from dpadmm import _plots
 from dpadmm.cli.console import out, table
 from dpadmm.errors import InputError
 
@@ -129,18 +130,13 @@ def write(found: Frontier, path: Path) -> None:
 
 
 def draw(found: Frontier, path: Path) -> None:
-    try:
-        picture(found).savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"--picture {str(path)!r} cannot be written: {error.strerror}.") from None
+    _plots.save(picture(found), path, "--picture")
 
 
 def picture(found: Frontier) -> Any:
     """A panel for each number of agents: error against total epsilon, both on logarithmic axes where they can be."""
-    from matplotlib.figure import Figure  # no windows, no global state
-
     panels = len(found.agents)
-    figure = Figure(figsize=(5.4 * panels + 3.0, 5.6), layout="constrained")
+    figure = _plots.empty_figure((5.4 * panels + 3.0, 5.6))
     axes = figure.subplots(1, panels, squeeze=False, sharey=True)[0]
     looks = _looks(found)
     for axis, agents in zip(axes, found.agents, strict=True):

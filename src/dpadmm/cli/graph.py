@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from dpadmm import _plots
 from dpadmm.cli.console import AsJson, examples, number, out, print_json, table
+from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.admm.topology.graph import Topology
+    from dpadmm.report.tables import Nodes
 
 MEASURED = 2_000  # nodes, up to which all distances and dense eigenvalues are worth their time
 SHOWN = 10  # nodes in the table of a run
+MOST_DRAWN = 2_000  # nodes of a network; more would be a blot
+MOST_LINES = 50  # one per node; of more, bands are drawn
+BANDS = ((0.0, 1.0), (0.1, 0.9), (0.25, 0.75))
 
 Draw = Annotated[Path | None, typer.Option("--draw", help="Write a picture: .png, .svg or .pdf.", show_default=False)]
 
@@ -58,14 +64,13 @@ def show(
     suffices and is not necessary.
     """
     from dpadmm.admm.topology.graph import parse_topology, read_topology
-    from dpadmm.cli import figures
 
     if draw is not None:
-        figures.check(draw)
+        _plots.check(draw, "--draw")
     text = read_topology(Path(topology[1:])) if topology.startswith("@") else topology
     graph = parse_topology(text)
     if draw is not None:
-        figures.check_size(graph)
+        _check_size(graph)
     title = topology if len(topology) <= 60 else f"a graph of {graph.nodes:,} nodes"
     summary = {
         "topology": title,
@@ -74,7 +79,7 @@ def show(
         "picture": None if draw is None else str(draw),
     }
     if draw is not None:
-        figures.draw_network(graph, title, draw)
+        draw_network(graph, title, draw)
     if as_json:
         print_json(summary)
     else:
@@ -149,15 +154,14 @@ def disagreement(
     The picture has a line per node, or bands where there are more than 50,
     and the mean in bold, on a logarithmic axis.
     """
-    from dpadmm.cli import figures
-    from dpadmm.cli.disagreement import load
+    from dpadmm.report import tables
 
     if draw is not None:
-        figures.check(draw)
-    found = load(folder, run)
+        _plots.check(draw, "--draw")
+    found = tables.disagreement(folder, run)
     if draw is not None:
-        figures.draw_disagreement(found, draw)
-    last, largest = found.values[-1], found.values.max(axis=0)
+        draw_disagreement(found, draw)
+    last, largest = found.disagreement[-1], found.disagreement.max(axis=0)
     if as_json:
         columns = zip(found.nodes, last.tolist(), largest.tolist(), strict=True)
         print_json(
@@ -181,3 +185,61 @@ def disagreement(
     console.print(rows)
     if draw is not None:
         console.print(f"picture in {draw}", soft_wrap=True)
+
+
+def _check_size(graph: Topology) -> None:
+    if graph.nodes > MOST_DRAWN:
+        raise InputError(f"--draw: {graph.nodes:,} nodes, and {MOST_DRAWN:,} are the most that can be told apart.")
+
+
+def draw_network(graph: Topology, title: str, path: Path) -> None:
+    """Nodes coloured by how many neighbours they have, and numbered where there is room."""
+    from matplotlib.collections import LineCollection
+
+    figure = _plots.empty_figure((8, 8))
+    axis = figure.subplots()
+    places = _layout(graph)
+    axis.add_collection(LineCollection(places[graph.edges], colors="0.7", linewidths=0.8, zorder=1))
+    dots = axis.scatter(*places.T, c=graph.degrees, s=60 if graph.nodes <= 100 else 12, zorder=2, edgecolors="k")
+    figure.colorbar(dots, ax=axis, label="neighbours", shrink=0.6)
+    if graph.nodes <= 60:
+        for node, place in enumerate(places):
+            axis.annotate(str(node), place, xytext=(5, 5), textcoords="offset points", fontsize=8)
+    axis.set(title=title, xticks=[], yticks=[], aspect="equal")
+    _plots.save(figure, path, "--draw")
+
+
+def draw_disagreement(found: Nodes, path: Path) -> None:
+    """A thin line per node, or bands of quantiles where lines would cover each other; the mean in bold."""
+    import numpy as np
+
+    figure = _plots.empty_figure((9, 5))
+    axis = figure.subplots()
+    # What is exactly zero has no place on a logarithmic axis; such stretches are gaps.
+    values = np.where(found.disagreement > 0.0, found.disagreement, np.nan)
+    count = len(found.nodes)
+    if count <= MOST_LINES:
+        axis.plot(found.rounds, values, linewidth=0.6, alpha=0.7)
+    else:
+        for low, high in BANDS:
+            edges = np.quantile(found.disagreement, [low, high], axis=1)
+            axis.fill_between(
+                found.rounds, *np.where(edges > 0.0, edges, np.nan), color="tab:blue", alpha=0.2, linewidth=0.0,
+                label="all nodes" if low == 0.0 else f"{round(100 * (high - low))} % of the nodes",
+            )  # fmt: skip
+    mean = found.disagreement.mean(axis=1)
+    axis.plot(found.rounds, np.where(mean > 0.0, mean, np.nan), color="k", linewidth=2.2, label=f"mean of {count:,}")
+    axis.set_yscale("log")
+    axis.legend(loc="best")
+    axis.set(title=f"run {found.run}", xlabel="round", ylabel="distance from the network's mean")
+    _plots.save(figure, path, "--draw")
+
+
+def _layout(graph: Topology) -> Any:
+    import numpy as np
+    from networkx import kamada_kawai_layout, spectral_layout
+
+    network = graph.to_networkx()
+    large = graph.nodes > 100  # where the better layout takes seconds to minutes
+    found = spectral_layout(network) if large else kamada_kawai_layout(network)
+    return np.array([found[node] for node in range(graph.nodes)])

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from dpadmm import _plots
+from dpadmm._files import read_json
 from dpadmm.cli import browser, options
-from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
+from dpadmm.cli.console import AsJson, examples, number, out, print_json, print_warning, table
+from dpadmm.cli.progress import bar
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,9 +92,7 @@ def power_flow(
         beta=beta, both_loads=not one_load, paper_noise=paper_noise, noise_multiplier=noise_multiplier,
     )  # fmt: skip
     if picture is not None:
-        from dpadmm.cli import figures
-
-        figures.check(picture, "--picture")
+        _plots.check(picture, "--picture")
     folder = folder or (browser.temporary("power-flow") if shown_at_once else None)
     decomposition = _decomposed(case, zones, partition)
     warnings = _warnings(terms, decomposition)
@@ -145,24 +144,14 @@ def _shown(
 
     from dpadmm.engine.output.history import History
 
-    console, history = err(), History()
-    columns = (
-        TextColumn("rounds"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
-    )
+    history = History()
     live.begin(0, 0, history)
-    hidden = as_json or not console.is_terminal
-    with Progress(
-        *columns, TimeRemainingColumn(compact=True), console=console, transient=True, disable=hidden
-    ) as shown:
-        task = shown.add_task("rounds", total=terms.rounds, figures="")
+    with bar(not as_json, "rounds", terms.rounds) as progress:
 
         def reached(k: int, objective: float, residual: float) -> None:
             history.add(k, {"objective": np.array([objective]), "residual": np.array([residual])})
             live.reached(k)
-            shown.update(task, completed=k, figures=f"objective {objective:.3g}  residual {residual:.2g}")
+            progress.move(k, note=f"objective {objective:.3g}  residual {residual:.2g}")
 
         return run(decomposition, terms, seed, reached)
 
@@ -173,11 +162,7 @@ def _decomposed(case: str, zones: int, partition: Path | None) -> Decomposition:
     network = load(case)
     if partition is None:
         return decompose(network, choose(network, zones))
-    try:
-        lists = json.loads(partition.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"--partition {str(partition)!r} cannot be read: {error}.") from None
-    return decompose(network, given(network, lists))
+    return decompose(network, given(network, read_json(partition, "--partition")))
 
 
 def _extra(error: ModuleNotFoundError) -> InputError:

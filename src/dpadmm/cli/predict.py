@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpadmm._files import atomic_write, csv_text
 from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
 from dpadmm.errors import InputError
 
@@ -56,7 +54,7 @@ def predict(
         )
     header, rows = _rows(model, labels, scores.tolist())
     if output is not None:
-        _write(output, header, rows)
+        _write(output, csv_text([header, *rows], end="\n"))
         err().print(f"{len(labels):,} predictions written to {output}", markup=False, soft_wrap=True)
     if as_json:
         about = {
@@ -74,7 +72,7 @@ def predict(
             }
         )
     elif output is None:
-        typer.echo(_csv(header, rows), nl=False)
+        typer.echo(csv_text([header, *rows], end="\n"), nl=False)
 
 
 def _in_order(quantiles: list[list[float]]) -> int:
@@ -96,20 +94,8 @@ def _rows(model: Model, labels: list[Any], scores: list[list[float]]) -> tuple[l
     return ["prediction", *names], ([label, *row] for label, row in zip(labels, scores, strict=True))
 
 
-def _csv(header: list[str], rows: Iterator[list[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _write(path: Path, header: list[str], rows: Iterator[list[Any]]) -> None:
-    """Beside, then renamed: a reader never sees half a file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+def _write(path: Path, text: str) -> None:
     try:
-        beside.write_text(_csv(header, rows))
-        beside.replace(path)
+        atomic_write(path, text)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}.") from None

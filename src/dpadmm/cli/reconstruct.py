@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpadmm import _plots
 from dpadmm.cli.console import AsJson, examples, number, out, print_json, table
 from dpadmm.cli.options import numbers
 
@@ -61,11 +62,10 @@ def reconstruct(
     encoded, and clipped to the public norm bound.
     """
     from dpadmm.audit import reconstruction
-    from dpadmm.cli import figures
     from dpadmm.privacy.calibration import Budget
 
     if picture is not None:
-        figures.check(picture, "--picture")
+        _plots.check(picture, "--picture")
     budgets = tuple(Budget(value, delta) for value in numbers("--epsilon", epsilon))
     found = reconstruction.reconstruct(
         data, records=records, algorithm=algorithm, budgets=budgets, rounds=rounds, agents=agents, seed=seed,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from dpadmm import _plots
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
+from dpadmm.cli.progress import Bar, bar
 from dpadmm.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -82,21 +82,12 @@ def reproduce(
         if as_json:
             print_json({"written": str(write), "figures": len(chosen)})
         return
-    _check_drawing()
+    _plots.check_installed("'reproduce'")
     kept = destination or place / "results" / scale
     if redrawn:
         _redraw(chosen, scale, kept, place, as_json)
     else:
         _run(chosen, scale, kept, place, workers, as_json)
-
-
-def _check_drawing() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"'reproduce' needs the package {error.name!r}, which comes with an extra: pip install 'dpadmm[plot]'."
-        ) from None
 
 
 def _list(chosen: list[Target], scale: str, as_json: bool) -> None:
@@ -130,8 +121,8 @@ def _run(chosen: list[Target], scale: str, kept: Path, place: Path, workers: int
     summaries: list[dict[str, Any]] = []
     for target in chosen:
         try:
-            with _bar(target, shown=not as_json) as progress:
-                results = run(target, scale, kept, place, work, workers, progress)
+            with bar(not as_json, target.id, elapsed=True) as progress:
+                results = run(target, scale, kept, place, work, workers, partial(_move, progress))
         except KeyboardInterrupt:
             err().print("interrupted; the same command goes on where it was.")
             raise typer.Exit(130) from None
@@ -164,13 +155,5 @@ def _show(results: Results, place: Path, kept: Path) -> None:
     console.print(f"{kept / target.id}.png, .csv, .json", style="dim", soft_wrap=True)
 
 
-@contextmanager
-def _bar(target: Target, shown: bool) -> Iterator[Callable[[int, int, str], None]]:
-    console = err()
-    if not (shown and console.is_terminal):
-        yield lambda *_: None
-        return
-    columns = (TextColumn(target.id), BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda done, total, name: progress.update(task, completed=done, total=total, description=name)
+def _move(progress: Bar, done: int, total: int, name: str) -> None:
+    progress.move(done, total, note=name)

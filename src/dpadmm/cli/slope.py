@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dpadmm import _plots
 from dpadmm.cli.console import AsJson, examples, out, print_json, table
 
 
@@ -30,16 +31,14 @@ def slope(
     import numpy as np
 
     from dpadmm.applications.curves.model import CurveModel
-    from dpadmm.cli import figures
+    from dpadmm.applications.curves.model import draw as picture
 
     if draw is not None:
-        figures.check(draw)
+        _plots.check(draw, "--draw")
     model = CurveModel.load(run)
     t = np.linspace(0.0, 1.0, points)
     values = model.slope(t)
     if draw is not None:
-        from dpadmm.applications.curves.model import draw as picture
-
         picture(model, draw)
     if as_json:
         print_json(

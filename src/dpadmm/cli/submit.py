@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
+from dpadmm._files import read_json
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_error, print_json, print_warning, table
+from dpadmm.cli.progress import Bar, bar
 
 
 def register(app: typer.Typer) -> None:
@@ -51,8 +50,8 @@ def submit(
     if folder.finished and folder.status()["state"] == "finished":
         raise InputError(f"run {folder.path.name!r} is finished, see {str(folder.path)!r}; choose another --name.")
     try:
-        with _bar(shown=not (as_json or quiet)) as watch:
-            status = run(Federation.open(federation), folder, watch, limit)
+        with bar(not (as_json or quiet), "submitted", elapsed=True) as progress:
+            status = run(Federation.open(federation), folder, partial(_move, progress), limit)
     except KeyboardInterrupt:
         err().print("the job goes on without you; to watch it again, give the same command.", soft_wrap=True)
         raise typer.Exit(130) from None
@@ -61,7 +60,7 @@ def submit(
             print_json({"run": folder.path.name, **status})
         print_error(RuntimeError(f"{status['state']}: {status['message']}"))
         raise typer.Exit(1)
-    result = json.loads((folder.path / "result.json").read_text())
+    result = read_json(folder.path / "result.json", "result")
     for warning in result["warnings"]:
         print_warning(warning)
     if as_json:
@@ -97,29 +96,6 @@ def _show(result: dict[str, Any]) -> None:
     console.print(shown)
 
 
-@contextlib.contextmanager
-def _bar(shown: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    console = err()
-    if not (shown and console.is_terminal):
-        yield lambda status: None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("submitted", total=None, note="")
-
-        def move(status: dict[str, Any]) -> None:
-            note = status.get("message") or ", ".join(f"without {name}" for name in status.get("absent", ()))
-            progress.update(
-                bar,
-                description=status["state"],
-                completed=status.get("round") or 0,
-                total=status.get("rounds"),
-                note=note,
-            )
-
-        yield move
+def _move(progress: Bar, status: dict[str, Any]) -> None:
+    note = status.get("message") or ", ".join(f"without {name}" for name in status.get("absent", ()))
+    progress.move(status.get("round") or 0, status.get("rounds"), status["state"], note)

@@ -174,12 +174,12 @@ def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:
 def _run(
     experiment: Experiment, out: Path | None, resume: bool, engine: str, tune_batches: bool, quiet: bool, as_json: bool
 ) -> None:
-    from dpadmm.cli.progress import bar
+    from dpadmm.cli.progress import training_bar
     from dpadmm.cli.summary import show
     from dpadmm.engine.run import train as run
 
     try:
-        with bar(experiment, shown=not (as_json or quiet)) as progress:
+        with training_bar(experiment, shown=not (as_json or quiet)) as progress:
             result = run(
                 experiment, out=out, resume=resume, progress=progress, engine=engine, tune_batches=tune_batches
             )

@@ -10,12 +10,12 @@ import base64
 import hashlib
 import html as markup
 import json
-import os
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from dpadmm._files import atomic_write
 from dpadmm.errors import InputError
 from dpadmm.report.document import Document
 
@@ -86,11 +86,8 @@ def check(path: Path, force: bool = False) -> None:
 def write(document: Document, path: Path) -> int:
     """The page's size in bytes."""
     page = html(document).encode()
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_bytes(page)
-        beside.replace(path)
+        atomic_write(path, page)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise InputError(f"-o {str(path)!r} cannot be written: {error.strerror}.") from None
     return len(page)

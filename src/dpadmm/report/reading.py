@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-from pyarrow import ArrowException, csv, float64, int64
-
+from dpadmm._files import read_json, read_text
 from dpadmm.engine.output.status import alive
 from dpadmm.errors import InputError
 from dpadmm.owner.agreement import Agreement
 from dpadmm.report.document import State
+from dpadmm.report.tables import Nodes, Table, read_history, read_nodes
 from dpadmm.spec.declare import Experiment
 from dpadmm.spec.projected_cost import described
 from dpadmm.spec.toml import loads
@@ -39,23 +35,6 @@ _FINISHED: tuple[State, str] = ("finished", "")
 
 class NotYet(InputError):
     """Nothing has begun in a folder; whoever watches it waits."""
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """What was measured: each metric as (rounds, runs), nan where it was not."""
-
-    rounds: NDArray[np.int64]
-    columns: Mapping[str, NDArray[np.float64]]
-    runs: int
-
-
-@dataclass(frozen=True, eq=False)
-class Nodes:
-    """How far nodes are from their mean in the first run: (rounds, nodes)."""
-
-    rounds: NDArray[np.int64]
-    disagreement: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +71,7 @@ def read(path: Path) -> Found:
     spec = path / "spec.toml"
     if not spec.exists():
         raise NotYet(f"{str(path)!r} is not the folder of a run: there is no spec.toml in it.")
-    text = _text(spec)
+    text = read_text(spec, "spec file")
     network = _json(path / "network.json")
     kind: Kind = "simulation"
     if (path / "columns.toml").exists():
@@ -125,8 +104,8 @@ def read(path: Path) -> Found:
         result=result,
         model=_json(path / "model.json") if result is not None else None,
         network=network if result is not None else None,
-        history=_history(path / "history.csv"),
-        nodes=_nodes(path / "nodes.csv"),
+        history=read_history(path / "history.csv"),
+        nodes=read_nodes(path / "nodes.csv"),
         name=path.absolute().name,
     )
 
@@ -171,24 +150,10 @@ def blame(*paths: Path) -> Iterator[None]:
         raise InputError(f"{names} does not say what a run says ({said}); was it changed?") from None
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{str(path)!r} is not text.") from None
-
-
 def _json(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
-    try:
-        found = json.loads(_text(path))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{str(path)!r} is not JSON: {error}.") from None
+    found = read_json(path, "file")
     if not isinstance(found, dict):
         raise InputError(f"{str(path)!r} must hold one JSON object.")
     return found
@@ -199,8 +164,9 @@ def _agreed(path: Path) -> Mapping[str, Any]:
     terms = path / "terms.json"
     if not terms.exists():
         return {}
+    text = read_text(terms, "terms")
     try:
-        return _of_terms(_text(terms))
+        return _of_terms(text)
     except InputError as error:
         raise InputError(f"{str(terms)!r}: {error}") from None
 
@@ -209,54 +175,3 @@ def _agreed(path: Path) -> Mapping[str, Any]:
 def _of_terms(text: str) -> Mapping[str, Any]:
     agreement = Agreement.loads(text)
     return {**described(agreement.plan(), agreement.run, agreement.owners), "public_preprocessing": True}
-
-
-def _history(path: Path) -> Table | None:
-    found = _columns(path, ("run", "round"))
-    if found is None:
-        return None
-    runs, column = np.unique(found.pop("run"), return_inverse=True)
-    rounds, row = np.unique(found.pop("round"), return_inverse=True)
-    table = {}
-    for name, values in found.items():
-        table[name] = np.full((rounds.size, runs.size), np.nan)
-        table[name][row, column] = values
-    return Table(rounds, table, runs.size)
-
-
-def _nodes(path: Path) -> Nodes | None:
-    found = _columns(path, ("run", "round", "node"))
-    if found is None:
-        return None
-    if "disagreement" not in found:
-        raise InputError(f"{str(path)!r} has no column 'disagreement'.")
-    first = found["run"] == found["run"].min()
-    rounds, row = np.unique(found["round"][first], return_inverse=True)
-    nodes, column = np.unique(found["node"][first], return_inverse=True)
-    values = np.full((rounds.size, nodes.size), np.nan)
-    values[row, column] = found["disagreement"][first]
-    return Nodes(rounds, values)
-
-
-def _columns(path: Path, places: tuple[str, ...]) -> dict[str, NDArray[Any]] | None:
-    """A table's columns; None where it has no rows yet. A line that is being written is left for the next look."""
-    try:
-        whole = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    lines = whole[: whole.rfind(b"\n") + 1]
-    header = lines.partition(b"\n")[0].decode(errors="replace").strip().split(",")
-    if lines.count(b"\n") < 2:
-        return None
-    if header[: len(places)] != list(places) or len(set(header)) < len(header):
-        raise InputError(f"{str(path)!r} must begin with the columns {', '.join(places)}.")
-    types = {name: int64() if name in places else float64() for name in header}
-    try:
-        table = csv.read_csv(BytesIO(lines), convert_options=csv.ConvertOptions(column_types=types))
-    except ArrowException as error:
-        raise InputError(f"{str(path)!r} cannot be understood: {error}.") from None
-    if any(table[name].null_count for name in places):
-        raise InputError(f"{str(path)!r}: {', '.join(places)} must be whole numbers in every row.")
-    return {name: table[name].to_numpy().astype(np.int64 if name in places else np.float64) for name in header}

@@ -12,6 +12,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from dpadmm._plots import empty_figure, save
 from dpadmm.reproducing.checks import Finding
 from dpadmm.reproducing.outcome import Outcome
 from dpadmm.reproducing.results import Results
@@ -27,12 +28,10 @@ DASHES = ("-", "--", ":", "-.")
 
 def draw(results: Results, published: Mapping[str, float], path: Path) -> None:
     """As a PNG that comes out the same for the same numbers."""
-    from matplotlib.figure import Figure  # no windows, no global state
-
     panels = results.target.panels
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(WIDTH * columns, HEIGHT * rows + 0.5), layout="constrained")
+    figure = empty_figure((WIDTH * columns, HEIGHT * rows + 0.5))
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     source = results.target.published
     for axis, panel in zip(axes, panels, strict=False):
@@ -42,7 +41,7 @@ def draw(results: Results, published: Mapping[str, float], path: Path) -> None:
         axis.set_visible(False)
     title = f"{results.target.paper}, {results.target.figure}: {results.target.title} ({results.scale} scale)"
     figure.suptitle(fill(title, LETTERS * columns))
-    figure.savefig(path, dpi=90, metadata={"Software": None})
+    save(figure, path, "figure", dpi=90)
 
 
 def _panel(axis: Any, panel: Panel, findings: Sequence[Finding], published: Mapping[str, float]) -> None:

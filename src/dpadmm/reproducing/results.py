@@ -8,13 +8,13 @@ ID.png    the figure
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dpadmm._files import atomic_write, csv_text, read_json, write_json
 from dpadmm.errors import InputError
 from dpadmm.reproducing.checks import CheckResult, Finding, answers, verdict
 from dpadmm.reproducing.outcome import Outcome, Track, kept
@@ -69,16 +69,14 @@ class Results:
     def write(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         axes = list(dict.fromkeys(axis for job, _ in self.findings for axis in job.place))
-        with (folder / f"{self.target.id}.csv").open("w", newline="") as file:
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(["curve", *axes, *COLUMNS])
-            for job, outcome in self.findings:
-                cell = [job.place[axis].label if axis in job.place else "" for axis in axes]
-                for metric in self.target.metrics:
-                    if metric in outcome.tracks:
-                        for row in _rows(outcome, metric):
-                            table.writerow([job.curve, *cell, *row])
-        (folder / f"{self.target.id}.json").write_text(json.dumps(self.summary(), indent=1) + "\n")
+        rows = [["curve", *axes, *COLUMNS]]
+        for job, outcome in self.findings:
+            cell = [job.place[axis].label if axis in job.place else "" for axis in axes]
+            for metric in self.target.metrics:
+                if metric in outcome.tracks:
+                    rows += [[job.curve, *cell, *row] for row in _rows(outcome, metric)]
+        atomic_write(folder / f"{self.target.id}.csv", csv_text(rows, end="\n"))
+        write_json(folder / f"{self.target.id}.json", self.summary(), indent=1)
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -127,11 +125,11 @@ def _run(job: Job, outcome: Outcome) -> dict[str, Any]:
 
 def load(target: Target, scale: str, folder: Path) -> Results | None:
     """What was written, read back; None where nothing was, or the file declares other runs by now."""
-    try:
-        summary = json.loads((folder / f"{target.id}.json").read_text())
-        tracks = _tracks(folder / f"{target.id}.csv")
-    except FileNotFoundError:
+    facts, table = folder / f"{target.id}.json", folder / f"{target.id}.csv"
+    if not (facts.exists() and table.exists()):
         return None
+    try:
+        summary, tracks = read_json(facts, "summary"), _tracks(table)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"results of {target.id} in {str(folder)!r} cannot be read: {error}.") from None
     findings = []

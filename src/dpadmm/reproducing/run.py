@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpadmm import __version__
-from dpadmm.engine.output.status import alive, write_json
+from dpadmm._files import read_json, write_json
+from dpadmm.engine.output.status import alive
 from dpadmm.engine.result import Result
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
@@ -76,8 +76,8 @@ def run(job: Job, work: Path | None = None) -> Outcome:
 def _remembered(job: Job, work: Path | None) -> Outcome | None:
     if work is None:
         return None
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return Outcome.from_dict(json.loads((work / f"{digest(job)}.json").read_text()))
+    with suppress(ValueError, KeyError, TypeError):
+        return Outcome.from_dict(read_json(work / f"{digest(job)}.json", "outcome"))
     return None
 
 
@@ -104,8 +104,8 @@ def _train(job: Job, work: Path | None) -> Outcome:
 def _check_left(folder: Path) -> None:
     """Whether nobody is at work there any more: two in one folder would spoil it for each other."""
     try:
-        told = json.loads((folder / "status.json").read_text())
-    except (OSError, ValueError):
+        told = read_json(folder / "status.json", "status")
+    except InputError:
         return
     if told["state"] == "running" and told["pid"] != os.getpid() and alive(told):
         raise InputError(

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from dpadmm._files import parse_toml, read_text
 from dpadmm.errors import InputError, unknown
 
 SCALES = ("small", "medium", "paper")  # from the least to the largest
@@ -185,10 +185,7 @@ class Target:
 
 def read(path: Path) -> Target:
     """A target from its file; an `InputError` names the file and what is wrong in it."""
-    try:
-        given = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path.name} cannot be read: {error}") from None
+    given = parse_toml(read_text(path, "reproduction", "TOML"), path.name)
     try:
         return _target(path.stem, given)
     except KeyError as error:

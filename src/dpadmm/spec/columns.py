@@ -18,7 +18,6 @@ values = ["Female", "Male"]
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +28,7 @@ import numpy as np
 import tomli_w
 
 from dpadmm._fields import names
+from dpadmm._files import parse_toml, read_text
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
@@ -123,21 +123,11 @@ class Schema:
 
     @classmethod
     def loads(cls, text: str, where: str = "the columns") -> Schema:
-        try:
-            return cls.from_dict(tomllib.loads(text), where)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"{where} is not TOML: {error}") from None
-        except RecursionError:
-            raise InputError(f"{where} is nested too deeply.") from None
+        return cls.from_dict(parse_toml(text, where), where)
 
     @classmethod
     def read(cls, path: Path) -> Schema:
-        try:
-            return cls.loads(path.read_text(), str(path))
-        except OSError as error:
-            raise InputError(f"columns {str(path)!r} cannot be read: {error.strerror}.") from None
-        except UnicodeDecodeError:
-            raise InputError(f"columns {str(path)!r} is not text.") from None
+        return cls.loads(read_text(path, "columns", "TOML"), str(path))
 
 
 def _understood(entry: Any, where: str) -> Encodes:

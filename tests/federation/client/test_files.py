@@ -9,7 +9,7 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.federation.client import files as module
-from dpadmm.federation.client.files import AgentSettings, OwnerFiles, write
+from dpadmm.federation.client.files import AgentSettings, OwnerFiles
 
 ONE, TWO, THREE = "ab" * 32, "ab1" + "c" * 61, "f" * 64
 SETTINGS = AgentSettings("/p.toml", "/c.toml", "/l.db", {"place": "/r.csv"}, "who", 7, "/shelf")
@@ -181,14 +181,3 @@ def test_a_log_that_cannot_be_written_is_no_error(site: OwnerFiles) -> None:
     site.folder.write_text("a file where the folder should be")
     site.note("refused")
     assert site.events() == []
-
-
-def test_nobody_reads_half_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "value.json"
-    write(path, {"a": 1})
-    with pytest.raises(TypeError):
-        write(path, {"a": object()})
-    assert json.loads(path.read_text()) == {"a": 1}
-    write(path, [1, 2])
-    assert json.loads(path.read_text()) == [1, 2]
-    assert [found.name for found in tmp_path.iterdir()] == ["value.json"]

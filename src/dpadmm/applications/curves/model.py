@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from dpadmm._arrays import FloatArray
+from dpadmm._plots import empty_figure, save
 from dpadmm._registry import build
 from dpadmm.datasets.curves import Basis, Curves, coefficient_function, parse, scores
 from dpadmm.datasets.curves.slope import slopes
@@ -98,14 +98,13 @@ class CurveModel:
         return int((np.diff(self.predict(curves), axis=1) < 0.0).any(axis=1).sum())
 
 
-FORMATS = (".png", ".svg", ".pdf")
 POINTS = 401
 
 
 def draw(model: CurveModel, path: Path, title: str = "") -> None:
     """beta_tau(t) of every level, and the truth where it is known."""
     t = np.linspace(0.0, 1.0, POINTS)
-    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    figure = empty_figure((8.0, 4.5))
     axes = figure.subplots()
     for level, values in zip(model.levels, model.slope(t), strict=True):
         axes.plot(t, values, label=f"tau = {level:g}")
@@ -115,7 +114,4 @@ def draw(model: CurveModel, path: Path, title: str = "") -> None:
     axes.set(xlabel="t, over the interval of the curves", ylabel="beta(t)")
     axes.set_title(title or f"{model.basis.text}\n{model.guarantee}", fontsize="medium")
     axes.legend()
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"--draw {str(path)!r} cannot be written: {error.strerror}.") from None
+    save(figure, path, "--draw")

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from dpadmm._files import atomic_write, write_json
 from dpadmm.applications.power_flow.pooled import solve_pooled
 from dpadmm.applications.power_flow.releases import Adjacency
 from dpadmm.applications.power_flow.rounds import FlowResult
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.engine.output.history import History
-from dpadmm.engine.output.status import StatusWriter, write_json
+from dpadmm.engine.output.status import StatusWriter
 from dpadmm.errors import InputError
 from dpadmm.privacy.relations import Relation
 from dpadmm.spec.projected_cost import MOST_ROUNDS, versions
@@ -32,7 +33,7 @@ def begin(path: Path, terms: Terms, case: str, seed: int) -> StatusWriter:
     given = {name: value for name, value in asdict(terms).items() if value is not None}
     try:
         path.mkdir(parents=True, exist_ok=True)
-        (path / "spec.toml").write_text(tomli_w.dumps({"power-flow": {"case": case, "seed": seed, **given}}))
+        atomic_write(path / "spec.toml", tomli_w.dumps({"power-flow": {"case": case, "seed": seed, **given}}))
     except OSError as error:
         raise InputError(f"cannot write to {str(path)!r}: {error.strerror}.") from None
     return StatusWriter(path, terms.rounds, 1)

@@ -5,32 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import networkx
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._plots import check, empty_figure, save
 from dpadmm.applications.power_flow.rounds import FlowResult
-from dpadmm.errors import InputError
-
-FORMATS = (".png", ".svg", ".pdf")
 
 
 def draw(result: FlowResult, path: Path) -> None:
     """Writes the picture; its kind follows from the name."""
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"picture {str(path)!r}: the name must end in {', '.join(FORMATS)}.")
-    figure = _figure(result)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"picture {str(path)!r} cannot be written: {error.strerror}.") from None
+    check(path, "picture")
+    save(_figure(result), path, "picture")
 
 
 def _figure(result: FlowResult) -> Any:
-    from matplotlib.figure import Figure  # no windows, no global state
-
-    figure = Figure(figsize=(13, 7), layout="constrained")
+    figure = empty_figure((13, 7))
     map_axis, voltage_axis, mismatch_axis = figure.subplot_mosaic([["map", "voltage"], ["map", "mismatch"]]).values()
     network, colours = result.decomposition.network, _colours(result)
     _map(map_axis, result, colours)
@@ -77,6 +67,8 @@ def _layout(result: FlowResult) -> FloatArray:
 
 
 def _colours(result: FlowResult) -> FloatArray:
-    wheel = matplotlib.colormaps["tab10" if result.decomposition.partition.zones <= 10 else "hsv"]
+    from matplotlib import colormaps
+
+    wheel = colormaps["tab10" if result.decomposition.partition.zones <= 10 else "hsv"]
     zone_of, zones = result.decomposition.partition.zone_of, result.decomposition.partition.zones
     return wheel(zone_of if zones <= 10 else zone_of / zones)

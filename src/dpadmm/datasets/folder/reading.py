@@ -11,7 +11,6 @@ Nothing public is taken from the data: classes are declared, and a target that i
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._files import parse_json, read_text
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.encoding import Encoder, Numeric
 from dpadmm.datasets.files import TASKS
@@ -57,15 +57,12 @@ class FolderFacts:
 
     @classmethod
     def read(cls, path: Path) -> FolderFacts:
-        try:
-            entries = json.loads(path.read_text())
-        except OSError:
+        if not path.is_file():
             raise InputError(
                 f"{path.parent} has no readable {path.name}; it must say the task and the classes, such as "
                 f'{{"task": "classification", "classes": ["no", "yes"]}}.'
-            ) from None
-        except ValueError as error:
-            raise InputError(f"{path} is not JSON: {error}") from None
+            )
+        entries = parse_json(read_text(path, "facts", "JSON"), str(path))
         if not isinstance(entries, dict):
             raise InputError(f"{path} must hold an object with keys, such as task and classes.")
         try:

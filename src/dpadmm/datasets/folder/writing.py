@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from dpadmm._files import write_json
 from dpadmm.datasets.encoding import Column, Encoder, Numeric
 from dpadmm.datasets.folder.parquet import ParquetBlocks, schema
 from dpadmm.datasets.folder.reading import FACTS, TARGETS, FolderFacts, open_folder
@@ -59,7 +59,7 @@ def write_folder(
         if held_out:
             (path / "test").mkdir()
             _write_owners(path / "test", held_out, facts, precision)
-        (path / FACTS).write_text(json.dumps(facts.to_dict(), indent=2) + "\n")
+        write_json(path / FACTS, facts.to_dict())
     except OSError as error:
         raise InputError(f"cannot write to {path}: {error.strerror}.") from None
 

@@ -6,12 +6,12 @@ for bit. The file holds solver memory and is for simulations.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 
+from dpadmm._files import atomic_open
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.rounds import AgentState
 from dpadmm.engine.loop import State
@@ -20,7 +20,7 @@ from dpadmm.errors import InputError
 
 
 def save(path: Path, digest: str, state: State, history: History) -> None:
-    """Writes beside and renames, so that a crash leaves the last good checkpoint."""
+    """Writes a checkpoint; a crash leaves the last good one."""
     arrays = {
         "digest": np.array(digest),
         "round": np.array(state.round),
@@ -32,12 +32,8 @@ def save(path: Path, digest: str, state: State, history: History) -> None:
     arrays |= {f"server.{name}": values for name, values in state.server.to_arrays().items()}
     arrays |= {f"agents.{name}": values for name, values in state.agents.to_arrays().items()}
     arrays |= {f"history.{name}": values for name, values in history.to_arrays().items()}
-    beside = path.with_suffix(".partial.npz")
-    with beside.open("wb") as file:
+    with atomic_open(path, durable=True) as file:
         np.savez(file, allow_pickle=False, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
 
 
 def load(path: Path, digest: str) -> tuple[State, History]:

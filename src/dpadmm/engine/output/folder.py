@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpadmm._files import atomic_write, write_json
 from dpadmm.engine.output.model import described_model
-from dpadmm.engine.output.status import write_json
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.spec import toml
@@ -50,7 +50,7 @@ class Folder:
             raise InputError(f"{str(path)!r} is not empty; choose another folder, or resume the run in it.")
         try:
             path.mkdir(parents=True, exist_ok=True)
-            spec.write_text(toml.dumps(experiment))
+            atomic_write(spec, toml.dumps(experiment))
         except OSError as error:
             raise InputError(f"cannot write to {str(path)!r}: {error.strerror}.") from None
         return cls(path)
@@ -69,5 +69,6 @@ class Folder:
             result.history.write_nodes(self.path / "nodes.csv")
         write_json(self.path / "model.json", described_model(result))
         write_json(self.path / "result.json", result.summary())
-        for kept in self.path.glob("checkpoint-*.npz"):
+        # With what a process that was killed has left of one.
+        for kept in (*self.path.glob("checkpoint-*.npz"), *self.path.glob(".checkpoint-*.partial")):
             kept.unlink()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._files import atomic_write, csv_text
 
 _NODES = "nodes."
 
@@ -103,8 +103,5 @@ class History:
 
 
 def _write(path: Path, header: list[str], rows: Iterable[list[str]]) -> None:
-    """Run by run; beside and then renamed, since somebody may be watching."""
-    beside = path.with_name(f".{path.name}.partial")
-    with beside.open("w", newline="") as file:
-        csv.writer(file).writerows([header, *sorted(rows, key=lambda row: int(row[0]))])
-    beside.replace(path)
+    """Run by run; whole at once, since somebody may be watching."""
+    atomic_write(path, csv_text([header, *sorted(rows, key=lambda row: int(row[0]))]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm._files import read_json
 from dpadmm._registry import build
 from dpadmm.datasets import CurveEncoder, Encoder, read_table
 from dpadmm.datasets.dataset import Encodes
@@ -29,11 +29,10 @@ class Model:
 
     @classmethod
     def load(cls, folder: Path) -> Model:
-        path = folder / "model.json"
         try:
-            description = json.loads(path.read_text())
+            description = read_json(folder / "model.json", "model")
             return cls(description, np.asarray(description["coefficients"], dtype=np.float64))
-        except (OSError, ValueError, KeyError):
+        except (ValueError, KeyError, TypeError):
             raise InputError(f"{str(folder)!r} is not the folder of a finished run: no readable model.json.") from None
 
     @property

@@ -6,8 +6,6 @@ status.json says how far the run is, and which process it is. Both are written a
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import platform
 import time
@@ -17,18 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from dpadmm._files import csv_text, write_json
 from dpadmm.engine.output.history import History
 from dpadmm.errors import ClusterError, ConvergenceError, InputError
 
 INTERVAL = 0.5  # seconds between words on how far a run is
 _OURS = (InputError, ConvergenceError, ClusterError)  # whose words are made for people; others' may quote records
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Beside and then renamed: nobody reads half of it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(value, indent=2) + "\n")
-    beside.replace(path)
 
 
 class StatusWriter:
@@ -99,7 +91,7 @@ class StatusWriter:
 
 def _write_rows(path: Path, header: list[list[str]], rows: Iterable[list[str]], fresh: bool) -> None:
     with path.open("w" if fresh else "a", newline="") as file:
-        csv.writer(file).writerows([*header, *rows])
+        file.write(csv_text([*header, *rows]))
 
 
 def process() -> dict[str, Any]:

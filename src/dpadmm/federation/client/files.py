@@ -9,7 +9,6 @@ events.jsonl     what was asked, agreed and refused; nothing of it depends on re
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm._fields import names
+from dpadmm._files import read_json, write_json
 from dpadmm.errors import InputError
 
 LARGEST_LOG = 1_000_000  # bytes; what is older is forgotten: strangers can make it grow
@@ -49,14 +49,13 @@ class OwnerFiles:
 
     def save(self, settings: AgentSettings) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write(self.folder / "agent.json", asdict(settings))
+        write_json(self.folder / "agent.json", asdict(settings))
 
     def settings(self) -> AgentSettings:
-        path = self.folder / "agent.json"
         try:
-            entries = json.loads(path.read_text())
+            entries = read_json(self.folder / "agent.json", "settings")
             return AgentSettings(**{name: entries[name] for name in names(AgentSettings)})
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             raise InputError(f"{str(self.kit)!r} has no agent yet; start it with 'dpadmm agent start'.") from None
 
     # -- the owner's word ------------------------------------------------------------------------------------------
@@ -65,12 +64,12 @@ class OwnerFiles:
         """Puts terms before the owner."""
         place = self._place("waiting", digest)
         if not place.exists():
-            write(place, told)
+            write_json(place, told)
             self.note("waiting", run=told.get("run"), digest=digest)
 
     def waiting(self) -> dict[str, dict[str, Any]]:
         """What awaits the owner's word, by digest."""
-        return {path.stem: json.loads(path.read_text()) for path in sorted(self.folder.glob("waiting/*.json"))}
+        return {path.stem: read_json(path, "terms") for path in sorted(self.folder.glob("waiting/*.json"))}
 
     def decide(self, digest: str, yes: bool) -> str:
         """The owner's word on terms that wait, named by the beginning of their digest; the whole digest."""
@@ -79,7 +78,7 @@ class OwnerFiles:
             what = f"{len(found)} of the terms that wait here begin with {digest!r}"
             raise InputError(f"{what}; see 'dpadmm agent status'.")
         told = self.waiting()[found[0]]
-        write(self._place("approved" if yes else "refused", found[0]), told)
+        write_json(self._place("approved" if yes else "refused", found[0]), told)
         self._place("waiting", found[0]).unlink()
         self.note("approved" if yes else "declined", run=told.get("run"), digest=found[0])
         return found[0]
@@ -87,8 +86,8 @@ class OwnerFiles:
     def approved(self, digest: str, run: str) -> bool:
         """Whether the owner has said yes to these terms for this run: the same terms again are another release."""
         try:
-            return bool(json.loads(self._place("approved", digest).read_text())["run"] == run)
-        except (OSError, ValueError, KeyError, TypeError):
+            return bool(read_json(self._place("approved", digest), "approval")["run"] == run)
+        except (ValueError, KeyError, TypeError):
             return False
 
     def declined(self, digest: str) -> bool:
@@ -127,10 +126,3 @@ class OwnerFiles:
             with suppress(ValueError):
                 found.append(json.loads(line))
         return found
-
-
-def write(path: Path, value: Any) -> None:
-    """JSON, beside and then renamed: nobody reads half of it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(value, indent=2) + "\n")
-    beside.replace(path)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 import shutil
 import tempfile
@@ -26,6 +25,7 @@ from typing import Any
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificate
 
+from dpadmm._files import read_json, write_json
 from dpadmm.errors import InputError, unknown
 from dpadmm.federation.flare.kit import AUTHORITY, Kit
 from dpadmm.federation.flare.site_rules import guard_owner, guard_server
@@ -56,12 +56,12 @@ class Federation:
     @classmethod
     def open(cls, folder: Path) -> Federation:
         path = folder / "federation.json"
+        if not path.exists():
+            raise InputError(f"no federation at {str(folder)!r}: there is no {path.name}.")
+        entries = read_json(path, "federation")
         try:
-            entries = json.loads(path.read_text())
             return cls(folder, **{**entries, "owners": tuple(entries["owners"])})
-        except OSError as error:
-            raise InputError(f"no federation at {str(folder)!r}: {path.name}: {error.strerror}.") from None
-        except (ValueError, TypeError, KeyError):
+        except (TypeError, KeyError):
             raise InputError(f"{str(path)!r} is not what was written there when the federation was made.") from None
 
     @property
@@ -83,9 +83,7 @@ class Federation:
 
     def save(self) -> None:
         entries = {name: value for name, value in asdict(self).items() if name != "folder"}
-        made = self.folder / ".federation.json"
-        made.write_text(json.dumps(entries, indent=2) + "\n")
-        made.replace(self.folder / "federation.json")
+        write_json(self.folder / "federation.json", entries)
 
 
 def create(

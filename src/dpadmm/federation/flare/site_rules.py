@@ -6,13 +6,12 @@ An owner trusts nobody: its rules name what its agent needs, and forbid the rest
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dpadmm._files import write_json
 from dpadmm.errors import InputError
 
 STARTER = "DPADMM_STARTER"
@@ -108,18 +107,16 @@ def _write(kit: Path, resources: Mapping[str, Any], rights: Mapping[str, str]) -
                 if each.name not in _WRITTEN:
                     _remove(each)
         for name, content in zip(_WRITTEN, (resources, authorization, _LOGGING), strict=True):
-            _replace(local / name, json.dumps(content, indent=2) + "\n")
+            _replace(local / name, content)
     except OSError as error:
         raise InputError(f"the rules of kit {str(kit)!r} cannot be written: {error.strerror}.") from None
 
 
-def _replace(path: Path, text: str) -> None:
-    """Whole or not at all, and never through a link to somewhere else."""
+def _replace(path: Path, content: Mapping[str, Any]) -> None:
+    """Never through a link to somewhere else: the file is renamed to its place, and a folder in its way is removed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
-    made = path.with_name(f".{path.name}.{os.getpid()}")
-    made.write_text(text)
-    made.replace(path)
+    write_json(path, content)
 
 
 def _remove(path: Path) -> None:

@@ -10,7 +10,6 @@ events.txt        what happened to it: jobs, absences, nonsense
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm._files import write_json
+from dpadmm._files import atomic_write, read_json, read_text, write_json
 from dpadmm.admm.algorithm import Plan
 from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.encoder import CurveEncoder
@@ -77,7 +76,7 @@ class RunFolder:
         made = cls(path)
         if not path.exists():
             Folder.open(path, experiment, resume=False)
-            (path / "columns.toml").write_text(schema.dumps())
+            atomic_write(path / "columns.toml", schema.dumps())
             made.tell("submitted")
         elif not (path / "spec.toml").exists() or made.experiment != experiment or made.schema != schema:
             raise InputError(f"{str(path)!r} holds another run; choose another name.")
@@ -105,8 +104,8 @@ class RunFolder:
 
     def status(self) -> dict[str, Any]:
         try:
-            return dict(json.loads((self.path / "status.json").read_text()))
-        except (OSError, ValueError):
+            return dict(read_json(self.path / "status.json", "status"))
+        except (ValueError, TypeError):
             raise InputError(f"{str(self.path)!r} is no run of a federation.") from None
 
     @property
@@ -136,12 +135,10 @@ class RunFolder:
     def agreement(self) -> Agreement | None:
         """What the owners were asked to agree to, once all of them had introduced themselves."""
         path = self.path / "terms.json"
-        return Agreement.loads(path.read_text()) if path.exists() else None
+        return Agreement.loads(read_text(path, "terms")) if path.exists() else None
 
     def agree(self, agreement: Agreement) -> None:
-        beside = self.path / ".terms.json"
-        beside.write_text(agreement.dumps())
-        beside.replace(self.path / "terms.json")
+        atomic_write(self.path / "terms.json", agreement.dumps())
 
     def state(self, plan: Plan, digest: str) -> tuple[CoordinatorState, History]:
         path = self.path / "checkpoint.bin"

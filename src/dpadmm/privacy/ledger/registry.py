@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpadmm._files import atomic_write, read_json
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.relations import Relation
@@ -81,19 +82,16 @@ class LedgerRegistry:
         """The notes on ledgers for the same name or the same records."""
         for note in sorted(self.folder.glob("*.json")):
             try:
-                kept = {name: str(text) for name, text in json.loads(note.read_text()).items()}
+                kept = {name: str(text) for name, text in read_json(note, "note").items()}
                 same = "name" if kept["dataset"] == dataset else "content" if kept["data"] == data_digest else None
                 if same is not None:
                     yield note, {"path": kept["path"]}, same
-            except (OSError, ValueError, KeyError, AttributeError):
+            except (ValueError, KeyError, AttributeError):
                 raise InputError(f"{str(note)!r} is not a note on a ledger; look at it, and remove it.") from None
 
     def _note(self, path: Path, dataset: str, data_digest: str) -> None:
-        """Beside, then renamed: a note is never half written."""
         self.folder.mkdir(parents=True, exist_ok=True)
         note = self.folder / f"{digest(dataset)[:16]}.json"
         text = json.dumps({"dataset": dataset, "data": data_digest, "path": str(path.absolute())})
         if not note.exists() or note.read_text() != text:
-            beside = note.with_name(f".{note.stem}.{os.getpid()}")
-            beside.write_text(text)
-            beside.replace(note)
+            atomic_write(note, text)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dpadmm.report.charts.thinning import kept, numbers
 from dpadmm.report.document import Axis, Chart, Series
-from dpadmm.report.reading import Found, Table
+from dpadmm.report.reading import Found
+from dpadmm.report.tables import Table
 
 ROUND = Axis("round")
 

@@ -12,7 +12,8 @@ from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.report.charts.convergence import ROUND
 from dpadmm.report.charts.thinning import kept, numbers
 from dpadmm.report.document import Axis, Chart, DrawnNode, Edge, Series
-from dpadmm.report.reading import Found, Nodes, blame
+from dpadmm.report.reading import Found, blame
+from dpadmm.report.tables import Nodes
 
 MOST_NODES, MOST_EDGES = 1_000, 5_000  # that are drawn; more would be a blot
 MOST_LINES, POINTS_IN_ALL = 100, 12_000  # of disagreement
