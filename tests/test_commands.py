@@ -212,7 +212,7 @@ def test_toml_blocks_are_what_they_are_said_to_be(tmp_path: Path) -> None:
     }
     columns, spec = found["docs/federation.md"]
     assert Schema.loads(columns).width == 3
-    assert loads(spec).federation.missing == "reuse"
+    assert loads(spec).federation.stragglers == "reuse"
     (policy,) = found["docs/owner.md"]
     (tmp_path / "policy.toml").write_text(policy)
     assert Policy.read(tmp_path / "policy.toml").algorithms == ("dp-admm", "pvp")

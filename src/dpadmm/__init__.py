@@ -14,37 +14,27 @@ import importlib.metadata as _metadata
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from dpadmm.datasets import open_folder as open_folder
-    from dpadmm.datasets import write_folder as write_folder
-    from dpadmm.engine.prepare import prepare as prepare
-    from dpadmm.engine.result import Result as Result
-    from dpadmm.engine.run import train as train
-    from dpadmm.errors import ConvergenceError as ConvergenceError
-    from dpadmm.errors import InputError as InputError
-    from dpadmm.errors import Refused as Refused
-    from dpadmm.estimators import PrivateLinearSVC as PrivateLinearSVC
-    from dpadmm.estimators import PrivateLogisticRegression as PrivateLogisticRegression
-    from dpadmm.estimators import PrivateQuantileRegressor as PrivateQuantileRegressor
-    from dpadmm.estimators import PrivateRidge as PrivateRidge
-    from dpadmm.owner.agent import Agent as Agent
-    from dpadmm.owner.agreement import Agreement as Agreement
-    from dpadmm.owner.policy import Policy as Policy
-    from dpadmm.papers import ALGORITHMS as ALGORITHMS
-    from dpadmm.privacy.accounting import Account as Account
-    from dpadmm.privacy.accounting import Accounts as Accounts
-    from dpadmm.privacy.accounting import Guarantee as Guarantee
-    from dpadmm.privacy.calibration import Budget as Budget
-    from dpadmm.privacy.ledger.protocol import Ledger as Ledger
-    from dpadmm.privacy.relations import Relation as Relation
-    from dpadmm.problems.losses import LOSSES as LOSSES
-    from dpadmm.problems.penalties import PENALTIES as PENALTIES
-    from dpadmm.problems.problem import Problem as Problem
-    from dpadmm.problems.sets import SETS as SETS
-    from dpadmm.problems.shards import Shards as Shards
-    from dpadmm.problems.shards import gather as gather
-    from dpadmm.problems.stored_shards import StoredShards as StoredShards
-    from dpadmm.problems.stored_shards import gather_blocks as gather_blocks
-    from dpadmm.spec.declare import Experiment as Experiment
+    from dpadmm.datasets import open_folder, write_folder
+    from dpadmm.engine.prepare import prepare
+    from dpadmm.engine.result import Result
+    from dpadmm.engine.run import train
+    from dpadmm.errors import ConvergenceError, InputError, Refused
+    from dpadmm.estimators import PrivateLinearSVC, PrivateLogisticRegression, PrivateQuantileRegressor, PrivateRidge
+    from dpadmm.owner.agent import Agent
+    from dpadmm.owner.agreement import Agreement
+    from dpadmm.owner.policy import Policy
+    from dpadmm.papers import ALGORITHMS
+    from dpadmm.privacy.accounting import Account, Accounts, Guarantee
+    from dpadmm.privacy.calibration import Budget
+    from dpadmm.privacy.ledger.protocol import Ledger
+    from dpadmm.privacy.relations import Relation
+    from dpadmm.problems.losses import LOSSES
+    from dpadmm.problems.penalties import PENALTIES
+    from dpadmm.problems.problem import Problem
+    from dpadmm.problems.sets import SETS
+    from dpadmm.problems.shards import Shards, gather
+    from dpadmm.problems.stored_shards import StoredShards, gather_blocks
+    from dpadmm.spec.declare import Experiment
 
 __version__ = _metadata.version("dpadmm")
 
@@ -78,7 +68,40 @@ _PUBLIC = {
 }
 _HOMES = {name: module for module, names in _PUBLIC.items() for name in names}
 
-__all__ = sorted(_HOMES)  # one table for the list, the loader and `dir`
+# Written out, because tools that only read the source need it so; a test compares it with the table above.
+__all__ = [
+    "ALGORITHMS",
+    "LOSSES",
+    "PENALTIES",
+    "SETS",
+    "Account",
+    "Accounts",
+    "Agent",
+    "Agreement",
+    "Budget",
+    "ConvergenceError",
+    "Experiment",
+    "Guarantee",
+    "InputError",
+    "Ledger",
+    "Policy",
+    "PrivateLinearSVC",
+    "PrivateLogisticRegression",
+    "PrivateQuantileRegressor",
+    "PrivateRidge",
+    "Problem",
+    "Refused",
+    "Relation",
+    "Result",
+    "Shards",
+    "StoredShards",
+    "gather",
+    "gather_blocks",
+    "open_folder",
+    "prepare",
+    "train",
+    "write_folder",
+]  # one table for the list, the loader and `dir`
 
 
 def __getattr__(name: str) -> _typing.Any:

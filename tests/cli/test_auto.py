@@ -19,7 +19,7 @@ def test_what_was_chosen_is_said_to_people_and_to_programs(dpadmm: Any) -> None:
     assert "dp-accelerated on synthetic" in told
     assert "auto chose" in told
     found = json.loads(dpadmm(*TERMS, "--json").stdout)
-    assert (found["algorithm"], found["loss"], found["private"]) == ("dp-accelerated", "capped-logistic", True)
+    assert (found["algorithm"], found["loss"], found["fully_accounted"]) == ("dp-accelerated", "capped-logistic", True)
     assert found["epsilon"] <= 1.0
     assert any("standardised" in reason for reason in found["reasons"])
 

@@ -51,7 +51,7 @@ NONSENSE = [
     ({"missed_inputs": {"0": GOOD}}, "right before this one"),
     ({"missed_inputs": None}, "inputs by round"),
     ({"missed_inputs": [GOOD]}, "inputs by round"),
-    ({"seen": "seal"}, "a seal is none"),
+    ({"seen": "seal"}, "malformed seal"),
 ]
 
 

@@ -46,7 +46,7 @@ def seal_from_list(entry: Any) -> Seal | None:
     if entry is None:
         return None
     if not isinstance(entry, list | tuple) or len(entry) != 3:
-        raise Refused("what is shown as a seal is none.")
+        raise Refused("malformed seal.")
     return Seal(*entry)
 
 
