@@ -31,7 +31,7 @@ from dpadmm._fields import from_table, names
 from dpadmm._files import parse_toml, read_text
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
-from dpadmm.datasets.encoding import Category, Encoder, Numeric
+from dpadmm.datasets.encoding import Category, Encoder, Numeric, class_numbers
 from dpadmm.datasets.tables import numbers
 from dpadmm.errors import InputError
 from dpadmm.privacy.serialization import canonical, digest
@@ -100,9 +100,7 @@ class Schema:
         features = self.encoder.transform(table)
         if not self.classes:
             return features, numbers(table, self.target)
-        places = np.zeros((table.num_rows, len(self.classes)))
-        Category(self.target, self.classes).fill(places, table)
-        return features, places.argmax(axis=1)
+        return features, class_numbers(table, self.target, self.classes)
 
     def dumps(self) -> str:
         """As columns.toml."""
