@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,33 @@ def test_value_takes_the_type_of_its_field(name: str, value: Any, expected: Any)
 def test_other_types_are_refused_with_their_place(name: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"a file: {name} = .* must be"):
         typed(Table, name, value, "a file")
+
+
+@dataclass(frozen=True)
+class Optional:
+    share: float | None = None
+    table: Mapping[str, Any] = field(default_factory=dict)
+    rows: tuple[Mapping[str, Any], ...] | None = None
+
+
+def test_none_is_for_fields_that_may_be_none() -> None:
+    assert from_table(Optional, {"share": None, "rows": None}, "a file") == Optional()
+    with pytest.raises(InputError, match="a file: share = None must be a finite number"):
+        typed(Table, "share", None, "a file")
+
+
+def test_tables_within_a_table() -> None:
+    found = from_table(Optional, {"table": {"a": [1]}, "rows": [{"b": 2}]}, "a file")
+    assert found == Optional(table={"a": [1]}, rows=({"b": 2},))
+    for name, value, expected in (("table", [], "a table"), ("rows", [3], "a list of tables")):
+        with pytest.raises(InputError, match=f"a file: {name} = .* must be {expected}"):
+            from_table(Optional, {name: value}, "a file")
+
+
+@pytest.mark.parametrize("entries", [[], "share", None, 5])
+def test_what_is_no_table_is_refused(entries: Any) -> None:
+    with pytest.raises(InputError, match="a file must hold an object"):
+        from_table(Optional, entries, "a file")
 
 
 def test_one_number_is_a_list_of_one_in_python_only() -> None:

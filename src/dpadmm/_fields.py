@@ -12,7 +12,14 @@ from dpadmm.errors import InputError, unknown
 
 Table = TypeVar("Table")
 
-_EXPECTED = {"float": "a finite number", "int": "a whole number", "bool": "true or false", "str": "a text"}
+_TABLE = "Mapping[str,"  # as the annotation of a field begins
+_EXPECTED = {
+    "float": "a finite number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "str": "a text",
+    _TABLE: "a table",
+}
 _PLAIN: dict[str, type] = {"bool": bool, "str": str}
 _MEMBERS: dict[str, type] = {"tuple[str": str, "tuple[float": float, "tuple": Mapping}
 
@@ -22,12 +29,19 @@ def names(owner: Any) -> list[str]:
     return [entry.name for entry in fields(owner)]
 
 
-def from_table(owner: type[Table], entries: Mapping[str, Any], where: str) -> Table:
+def from_table(owner: type[Table], entries: Any, where: str) -> Table:
     """A dataclass from a table of a file: keys are names of fields, and those without a default must be there.
 
     `where` names the table in messages, as in "policy.toml".
     """
-    known = {entry.name: entry for entry in fields(owner) if entry.init}  # type: ignore[arg-type] # a dataclass
+    return owner(**table_values(owner, entries, where))
+
+
+def table_values(owner: Any, entries: Any, where: str) -> dict[str, Any]:
+    """What `from_table` makes a dataclass of: for those who have something to add to what the dataclass refuses."""
+    if not isinstance(entries, Mapping):
+        raise InputError(f"{where} must hold an object, that is names with values.")
+    known = {entry.name: entry for entry in fields(owner) if entry.init}
     values = {}
     for name, value in entries.items():
         if name not in known:
@@ -37,21 +51,25 @@ def from_table(owner: type[Table], entries: Mapping[str, Any], where: str) -> Ta
     missing = [name for name in required if name not in values]
     if missing:
         raise InputError(f"{where} lacks {', '.join(missing)}.")
-    return owner(**values)
+    return values
 
 
 def typed(owner: Any, name: str, value: Any, where: str) -> Any:
     """The value as its field wants it, or an `InputError` that says where it came from and what it must be.
 
-    A whole number where a fraction is expected is fine; a string is not.
+    A whole number where a fraction is expected is fine; a string is not. None is fine where the field may be None.
     """
-    kind = str(next(entry.type for entry in fields(owner) if entry.name == name)).split(" ")[0]
-    number = _is_number(value)
+    text = str(next(entry.type for entry in fields(owner) if entry.name == name))
+    if value is None and text.endswith("| None"):
+        return None
+    kind, number = text.split(" ")[0], _is_number(value)
     if kind == "float" and number and math.isfinite(value):
         return float(value)
     if kind == "int" and number and float(value).is_integer():
         return int(value)
     if type(value) is _PLAIN.get(kind):  # the type itself: NumPy's truth value is called bool too, and no JSON
+        return value
+    if kind == _TABLE and isinstance(value, Mapping):
         return value
     if kind.startswith("tuple") and isinstance(value, list | tuple):
         member = next(found for start, found in _MEMBERS.items() if kind.startswith(start))

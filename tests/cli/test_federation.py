@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dpadmm.engine.output.status import process
+from dpadmm.errors import InputError
 from dpadmm.federation.client.files import AgentSettings, OwnerFiles
 from dpadmm.federation.flare.provisioning import Federation
-from dpadmm.federation.flare.service import kept_running, words
+from dpadmm.federation.flare.service import kept_running, noted, words
 from dpadmm.federation.flare.submit import prepare
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.relations import Relation
@@ -242,11 +245,23 @@ def test_a_process_that_ends_is_started_again(tmp_path: Path, monkeypatch: pytes
         for _ in range(3):
             look()
         assert (tmp_path / "pid").exists()
+        with pytest.raises(InputError, match=f"process {os.getpid()} on .* already runs this kit"):
+            kept_running(_Ended, tmp_path, told.append).__enter__()
     assert _Ended.count == 2
     assert len(told) == 1
     assert "code 3" in told[0]
     assert len(stopped) == 1
     assert not (tmp_path / "pid").exists()
+
+
+@pytest.mark.parametrize("note", ["", "{", "17", "{}", None, {"born": "in another life"}])
+def test_note_of_a_process_that_is_gone_is_no_process(tmp_path: Path, note: Any) -> None:
+    """Its number may belong to another process by now."""
+    if note is not None:
+        (tmp_path / "pid").write_text(note if isinstance(note, str) else json.dumps({**process(), **note}))
+    assert noted(tmp_path) is None
+    (tmp_path / "pid").write_text(json.dumps(process()))
+    assert noted(tmp_path) == process()
 
 
 @pytest.mark.parametrize("kind", ["waiting", "asked", "refused", "error", "joined", "finished", "approved"])

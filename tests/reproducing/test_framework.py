@@ -24,13 +24,13 @@ from dpadmm.reproducing.target import Check, Job, Point, read
 # -- what a file may say -----------------------------------------------------------------------------------------------
 
 BAD = [
-    (('title = "a title"', 'titel = "a title"'), "unknown key 'titel'"),
-    (('claim = "A claim."', ""), "'claim' is missing"),
+    (('title = "a title"', 'titel = "a title"'), "unknown key in the reproduction 'titel'"),
+    (('claim = "A claim."', ""), "the reproduction lacks claim"),
     (("[scale.paper]", "[scale.large]"), "unknown scale 'large'"),
     (("[scale.paper]", "[scale.medium]"), "'paper' is missing"),
     (('title = "a title"', 'kind = "race"\ntitle = "a title"'), "unknown kind 'race'"),
-    (('label = "loss"', 'label = "loss"\nlog = true'), "unknown key of a panel 'log'"),
-    (('label = "loss"', ""), "panel: .*'label'"),
+    (('label = "loss"', 'label = "loss"\nlog = true'), "unknown key in panel 'log'"),
+    (('label = "loss"', ""), "panel lacks label"),
     (('over = "epsilon"', 'over = "agents"'), "unknown axis of a panel 'agents'"),
     (('label = "loss"', 'label = "loss"\nwhere = { agents = 4 }'), "unknown axis in a where 'agents'"),
     (('below = ["quiet", "noisy"]', 'below = ["quiet", "loud"]'), "unknown curve of a check 'loud'"),

@@ -126,7 +126,7 @@ def status(kit: KitFolder, as_json: AsJson = False) -> None:
     from dpadmm.cli.ledger import opened
     from dpadmm.federation.client.files import OwnerFiles
     from dpadmm.federation.flare.provisioning import Kit
-    from dpadmm.federation.flare.service import alive
+    from dpadmm.federation.flare.service import noted
     from dpadmm.owner.policy import Policy
     from dpadmm.owner.spending import ledger_summary
 
@@ -142,7 +142,7 @@ def status(kit: KitFolder, as_json: AsJson = False) -> None:
         "agent": card.name,
         "server": card.address,
         "kit_expires": card.expires.date().isoformat(),
-        "running": alive(site.folder) is not None,
+        "running": noted(site.folder) is not None,
         "dry_run": settings.dry_run is not None,
         "waiting": site.waiting(),
         "spending": spending,

@@ -115,12 +115,12 @@ def renew(
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Who is connected, how long kits are valid, and what runs are doing."""
     from dpadmm.federation.flare.provisioning import Federation
-    from dpadmm.federation.flare.service import alive
+    from dpadmm.federation.flare.service import noted
     from dpadmm.federation.flare.submit import connected
     from dpadmm.federation.server.run_folder import runs_in
 
     federation = Federation.open(folder)
-    running = alive(federation.server / "running") is not None
+    running = noted(federation.server / "running") is not None
     seen = connected(federation)
     found = {
         "federation": federation.name,

@@ -9,12 +9,13 @@ that has them says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dpadmm._arrays import IntArray
 from dpadmm.datasets.tables import first, numbers, place, texts
 from dpadmm.errors import InputError, unknown
 
@@ -76,14 +77,7 @@ class Category:
 
     def fill(self, features: np.ndarray, table: pyarrow.Table, start: int = 0) -> None:
         """Write this column's features into its place in the matrix."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        column = texts(table, self.name, start)
-        index = pc.index_in(column, value_set=pa.array(self.values, pa.string())).fill_null(-1).to_numpy()
-        row = first(index < 0)
-        if row is not None:
-            raise unknown(f"value in {place(self.name, start + row)},", column[row].as_py(), self.values)
+        index = _numbers(table, self.name, self.values, start, "value")
         features[np.arange(len(index)), index] = 1.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,6 +146,23 @@ class Encoder:
         except KeyError as error:
             raise InputError(f"the description of an encoder lacks {error}.") from None
         return cls(columns, tuple(entry.get("divisors", ())))
+
+
+def class_numbers(table: pyarrow.Table, column: str, classes: Sequence[str], start: int = 0) -> IntArray:
+    """The class of every record as its place in the public list of classes; messages count rows from `start`."""
+    return _numbers(table, column, classes, start, "class")
+
+
+def _numbers(table: pyarrow.Table, name: str, values: Sequence[str], start: int, what: str) -> IntArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = texts(table, name, start)
+    index = pc.index_in(column, value_set=pa.array(values, pa.string())).fill_null(-1).to_numpy()
+    row = first(index < 0)
+    if row is not None:
+        raise unknown(f"{what} in {place(name, start + row)},", column[row].as_py(), values)
+    return index.astype(np.int64)
 
 
 def _column(entry: Mapping[str, Any]) -> Column:

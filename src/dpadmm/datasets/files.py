@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm.datasets.dataset import Dataset
-from dpadmm.datasets.encoding import Column, Encoder, Numeric
+from dpadmm.datasets.encoding import Column, Encoder, Numeric, class_numbers
 from dpadmm.datasets.tables import numbers, texts
 from dpadmm.errors import InputError, unknown
 
@@ -92,16 +92,13 @@ def load_file(
 
 
 def _labels(table: pyarrow.Table, target: str) -> tuple[tuple[str, ...], np.ndarray]:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = texts(table, target)
-    labels = pc.unique(column).to_pylist()
+    labels = pc.unique(texts(table, target)).to_pylist()
     if len(labels) < 2:
         raise InputError(f"the target column {target!r} holds the one class {labels[0]!r}; two or more are needed.")
     try:
         labels.sort(key=float)
     except ValueError:
         labels.sort()
-    index = pc.index_in(column, value_set=pa.array(labels, pa.string()))
-    return tuple(labels), index.to_numpy()
+    return tuple(labels), class_numbers(table, target, labels)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm._fields import names, typed
+from dpadmm._fields import from_table, names, typed
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError
 from dpadmm.privacy.serialization import canonical, digest
@@ -87,10 +87,9 @@ class Agreement:
         run, schema = entries["run"], entries["schema"]
         if not isinstance(run, Mapping) or sorted(run) != sorted(names(RunSpec)):
             raise InputError("the terms have no run, or one of another version.")
-        values: dict[str, Any] = {k: v if v is None else typed(RunSpec, k, v, "the terms") for k, v in run.items()}
         lists = {name: tuple(v) if isinstance(v := entries[name], list) else v for name in ("counts", "owners")}
-        made = cls(**{**entries, **lists, "run": RunSpec(**values), "schema": schema and Schema.from_fields(schema)})
-        return made.checked()
+        parts = {"run": from_table(RunSpec, run, "the terms"), "schema": schema and Schema.from_fields(schema)}
+        return cls(**{**entries, **lists, **parts}).checked()
 
     def plan(self) -> Plan:
         """The plan of all agents."""
@@ -116,8 +115,6 @@ class Agreement:
 
 def _plain(name: str, value: Any) -> Any:
     """A field of the run in the type it has in the terms' text."""
-    if value is None and getattr(RunSpec, name) is None:
-        return None
     kept = typed(RunSpec, name, value, "the terms")
     return value if type(value) is int else kept  # 1 stays 1 where 1.0 would do: its digest is that of 1
 

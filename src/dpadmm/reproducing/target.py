@@ -19,11 +19,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from dpadmm._fields import from_table
 from dpadmm._files import parse_toml, read_text
 from dpadmm.errors import InputError, unknown
 
@@ -194,49 +195,50 @@ def read(path: Path) -> Target:
         raise InputError(f"{path.name}: {error}") from None
 
 
-def _target(name: str, given: dict[str, Any]) -> Target:
-    known = (
-        *("paper", "figure", "title", "claim", "kind", "all", "grid", "curve", "panel", "check", "published"),
-        *("remark", "shown", "scale"),
-    )
-    for key in given:
-        if key not in known:
-            raise unknown("key", key, known)
-    for scale in given.get("scale", ()):
+@dataclass(frozen=True)
+class _Written:
+    """The names in a target's file."""
+
+    paper: str
+    figure: str
+    title: str
+    claim: str
+    curve: tuple[Mapping[str, Any], ...]
+    panel: tuple[Mapping[str, Any], ...]
+    check: tuple[Mapping[str, Any], ...]
+    scale: Mapping[str, Any]
+    kind: str = "train"
+    all: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Any] = field(default_factory=dict)
+    published: Mapping[str, Any] | None = None
+    remark: str = ""
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _target(name: str, given: Mapping[str, Any]) -> Target:
+    written = from_table(_Written, given, "the reproduction")
+    for scale in written.scale:
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)
-    kind = given.get("kind", "train")
-    if kind not in KINDS:
-        raise unknown("kind", kind, KINDS)
+    if written.kind not in KINDS:
+        raise unknown("kind", written.kind, KINDS)
     target = Target(
-        id=name, paper=given["paper"], figure=given["figure"], title=given["title"], claim=given["claim"], kind=kind,
-        common=given.get("all", {}), grid=given.get("grid", {}), curves=tuple(_curve(each) for each in given["curve"]),
-        panels=tuple(_part(Panel, each) for each in given["panel"]),
-        checks=tuple(_part(Check, each) for each in given["check"]),
-        scales={scale: given["scale"][scale] for scale in SCALES if scale in (*REQUIRED, *given["scale"])},
-        published=_part(Published, given["published"]) if "published" in given else None,
-        remark=given.get("remark", "").strip(), shown=given.get("shown", {}),
+        id=name, paper=written.paper, figure=written.figure, title=written.title, claim=written.claim,
+        kind=written.kind, common=written.all, grid=written.grid, curves=tuple(_curve(each) for each in written.curve),
+        panels=tuple(from_table(Panel, each, "panel") for each in written.panel),
+        checks=tuple(from_table(Check, each, "check") for each in written.check),
+        scales={scale: written.scale[scale] for scale in SCALES if scale in (*REQUIRED, *written.scale)},
+        published=None if written.published is None else from_table(Published, written.published, "published"),
+        remark=written.remark.strip(), shown=written.shown,
     )  # fmt: skip
     _check_names(target)
     return target
 
 
-def _curve(given: dict[str, Any]) -> Curve:
+def _curve(given: Mapping[str, Any]) -> Curve:
     own = ("name", "without", "only")
     settings = {name: value for name, value in given.items() if name not in own}
     return Curve(given["name"], settings, tuple(given.get("without", ())), given.get("only", {}))
-
-
-def _part(kind: type[Any], given: dict[str, Any]) -> Any:
-    allowed = [each.name for each in fields(kind)]
-    for name in given:
-        if name not in allowed:
-            raise unknown(f"key of a {kind.__name__.lower()}", name, allowed)
-    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    try:
-        return kind(**plain)
-    except TypeError as error:
-        raise InputError(f"{kind.__name__.lower()}: {error}.") from None
 
 
 def _check_names(target: Target) -> None:

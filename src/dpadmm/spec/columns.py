@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tomli_w
 
-from dpadmm._fields import names
+from dpadmm._fields import from_table, names
 from dpadmm._files import parse_toml, read_text
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
-from dpadmm.datasets.encoding import Category, Encoder, Numeric
+from dpadmm.datasets.encoding import Category, Encoder, Numeric, class_numbers
 from dpadmm.datasets.tables import numbers
 from dpadmm.errors import InputError
 from dpadmm.privacy.serialization import canonical, digest
@@ -39,7 +39,15 @@ from dpadmm.privacy.serialization import canonical, digest
 if TYPE_CHECKING:
     import pyarrow
 
-_KEYS = ("target", "classes", "columns", "curve")
+
+@dataclass(frozen=True)
+class _Written:
+    """The names in columns.toml."""
+
+    target: str
+    classes: tuple[str, ...] = ()
+    columns: tuple[Mapping[str, Any], ...] | None = None
+    curve: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,9 +100,7 @@ class Schema:
         features = self.encoder.transform(table)
         if not self.classes:
             return features, numbers(table, self.target)
-        places = np.zeros((table.num_rows, len(self.classes)))
-        Category(self.target, self.classes).fill(places, table)
-        return features, places.argmax(axis=1)
+        return features, class_numbers(table, self.target, self.classes)
 
     def dumps(self) -> str:
         """As columns.toml."""
@@ -103,23 +109,18 @@ class Schema:
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any], where: str = "the columns") -> Schema:
-        for name in entry:
-            if name not in _KEYS:
-                raise InputError(f"{where}: {name!r} is none of {', '.join(_KEYS)}.")
-        target, classes = entry.get("target"), entry.get("classes", [])
-        if not isinstance(target, str) or not _texts(classes) or ("columns" in entry) == ("curve" in entry):
-            raise InputError(f"{where}: a target, its classes as a list of texts, and columns or a curve are needed.")
+        written = from_table(_Written, entry, where)
+        if (written.columns is None) == (written.curve is None):
+            raise InputError(f"{where}: columns or a curve are needed, and not both.")
         described = {name: entry[name] for name in ("columns", "curve") if name in entry}
-        return cls.of(_understood(described, where), target, tuple(classes))
+        return cls.of(_understood(described, where), written.target, written.classes)
 
     @classmethod
     def from_fields(cls, entry: Any) -> Schema:
         """From what `dataclasses.asdict` makes of it; anything may come from others."""
         if not isinstance(entry, Mapping) or set(entry) != set(names(cls)):
             raise InputError("the terms: the columns are not described.")
-        if not (isinstance(entry["features"], str) and isinstance(entry["target"], str) and _texts(entry["classes"])):
-            raise InputError("the terms: the columns are not described by texts.")
-        return cls(entry["features"], entry["target"], tuple(entry["classes"]))
+        return from_table(cls, entry, "the terms")
 
     @classmethod
     def loads(cls, text: str, where: str = "the columns") -> Schema:

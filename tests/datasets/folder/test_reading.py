@@ -194,12 +194,12 @@ def test_a_bad_value_is_named_by_file_column_and_row(tables: Any, column: str, v
         ({"classes": "ab"}, "classes = 'ab' must be a list of texts"),
         ({"task": "regression", "classes": ["a", "b"]}, "a regression has no classes"),
         (ARRAYS | {"norm_bound": 0}, "norm_bound 0.0: must be a positive number"),
-        (ARRAYS | {"norm_bound": True}, "norm_bound = True must be a number"),
-        (ARRAYS | {"clases": []}, "unknown key 'clases'; did you mean 'classes'"),
+        (ARRAYS | {"norm_bound": True}, "norm_bound = True must be a finite number"),
+        (ARRAYS | {"clases": []}, r"unknown key in .*dataset\.json 'clases'; did you mean 'classes'"),
         (ARRAYS | {"target": "y"}, "target is for Parquet files"),
         (ARRAYS | {"features": ["a"]}, r"x\.npy has 2 columns; 1 features are declared"),
         (ARRAYS | {"features": ["a", "b"], "columns": [{"name": "a"}]}, "features are not those that columns make"),
-        (ARRAYS | {"columns": ["a"]}, "columns = .* must be a list of objects"),
+        (ARRAYS | {"columns": ["a"]}, "columns = .* must be a list of tables"),
     ],
 )
 def test_facts_that_make_no_sense_are_refused(arrays: Any, facts: Any, message: str) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm._arrays import IntArray
-from dpadmm.datasets.encoding import Encoder
-from dpadmm.datasets.tables import first, numbers, place, texts
+from dpadmm.datasets.encoding import Encoder, class_numbers
+from dpadmm.datasets.tables import numbers
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.array_files import Block, StoredFile
 
@@ -110,20 +110,9 @@ class ParquetBlocks:
             features = self.encoder.transform(table, start)
             if self.classes is None:
                 return features, numbers(table, self.target, start)
-            return features, self._class_numbers(table, self.classes, start)
+            return features, class_numbers(table, self.target, self.classes, start)
         except InputError as error:
             raise InputError(f"{self.name}: {error}") from None
-
-    def _class_numbers(self, table: pyarrow.Table, classes: tuple[str, ...], start: int) -> np.ndarray:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        column = texts(table, self.target, start)
-        found = pc.index_in(column, value_set=pa.array(classes, pa.string())).fill_null(-1).to_numpy()
-        row = first(found < 0)
-        if row is not None:
-            raise unknown(f"class in {place(self.target, start + row)},", column[row].as_py(), classes)
-        return found.astype(np.int64)
 
 
 def schema(path: Path) -> list[str]:

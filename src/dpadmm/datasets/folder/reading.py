@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm._fields import table_values
 from dpadmm._files import parse_json, read_text
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.encoding import Encoder, Numeric
@@ -63,10 +64,9 @@ class FolderFacts:
                 f'{{"task": "classification", "classes": ["no", "yes"]}}.'
             )
         entries = parse_json(read_text(path, "facts", "JSON"), str(path))
-        if not isinstance(entries, dict):
-            raise InputError(f"{path} must hold an object with keys, such as task and classes.")
+        values = table_values(cls, entries, str(path))
         try:
-            return cls(**{key: _checked(key, value) for key, value in entries.items()})
+            return cls(**values)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 
@@ -216,23 +216,3 @@ def _held_out(path: Path, facts: FolderFacts, encoder: Encoder | None, names: Se
     ]
     features, targets = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return Dataset(str(folder), features, targets, facts.classes, tuple(names), encoder=encoder)
-
-
-def _checked(key: str, value: Any) -> Any:
-    """A value of dataset.json in its type."""
-    kinds = FolderFacts.__dataclass_fields__
-    if key not in kinds:
-        raise unknown("key", key, kinds)
-    if value is None:
-        return None
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if key in ("task", "target") and isinstance(value, str):
-        return value
-    if key == "norm_bound" and number:
-        return float(value)
-    if key == "columns" and isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
-        return tuple(value)
-    if key in ("classes", "features") and isinstance(value, list) and all(isinstance(entry, str) for entry in value):
-        return tuple(value)
-    wanted = {"task": "a text", "target": "a text", "norm_bound": "a number", "columns": "a list of objects"}
-    raise InputError(f"{key} = {value!r} must be {wanted.get(key, 'a list of texts')}.")

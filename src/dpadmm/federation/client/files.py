@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpadmm._fields import names
+from dpadmm._fields import from_table
 from dpadmm._files import read_json, write_json
 from dpadmm.errors import InputError
 
@@ -53,9 +53,8 @@ class OwnerFiles:
 
     def settings(self) -> AgentSettings:
         try:
-            entries = read_json(self.folder / "agent.json", "settings")
-            return AgentSettings(**{name: entries[name] for name in names(AgentSettings)})
-        except (ValueError, KeyError, TypeError):
+            return from_table(AgentSettings, read_json(self.folder / "agent.json", "settings"), "settings")
+        except InputError:
             raise InputError(f"{str(self.kit)!r} has no agent yet; start it with 'dpadmm agent start'.") from None
 
     # -- the owner's word ------------------------------------------------------------------------------------------

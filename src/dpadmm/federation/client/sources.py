@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from dpadmm._fields import names, typed
+from dpadmm._fields import from_table
 from dpadmm.datasets.files import SUFFIXES, read_table
-from dpadmm.errors import InputError, unknown
+from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -115,12 +115,7 @@ class RecordSource:
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any], where: str = "the source") -> RecordSource:
         """The source written by `to_dict`; whether its file is there is seen when it is read."""
-        for name in entries:
-            if name not in names(cls):
-                raise unknown(f"key in {where}", name, names(cls))
-        if "place" not in entries:
-            raise InputError(f"{where} lacks place: a file's path or a database's URL.")
-        return cls(**{name: typed(cls, name, value, where) for name, value in entries.items()})
+        return from_table(cls, entries, where)
 
 
 def _refuse_password(place: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpadmm._files import read_json, write_json
+from dpadmm.engine.output.status import alive, process
 from dpadmm.errors import InputError
 from dpadmm.federation.client.files import AgentSettings, OwnerFiles
 from dpadmm.federation.client.records import Records
@@ -19,6 +20,7 @@ from dpadmm.federation.flare.provisioning import Kit
 from dpadmm.owner.policy import Policy
 from dpadmm.spec.columns import Schema
 
+_NOTE = "pid"  # the file that says which process looks after a site
 _PAUSE = 0.5  # seconds between looks at a process
 _RESTS = (1.0, 2.0, 5.0, 10.0, 30.0)  # before a process that ended is started again
 
@@ -98,36 +100,38 @@ class OwnerService:
 def kept_running(begin: Callable[[], Any], folder: Path, tell: Callable[[str], None]) -> Iterator[Callable[[], None]]:
     """A site's process: started, noted in `folder`, started again if it ends, and stopped in the end."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    note = folder / "pid"
-    if alive(folder) is not None:
-        raise InputError(f"process {alive(folder)} already runs this kit; stop it first.")
-    process, ends = begin(), 0
-    note.write_text(str(os.getpid()))
+    note, other = folder / _NOTE, noted(folder)
+    if other is not None:
+        raise InputError(
+            f"process {other['pid']} on {other.get('host')} already runs this kit; stop it first. If there is no such "
+            f"process any more, remove {str(note)!r}."
+        )
+    site, ends = begin(), 0
+    write_json(note, process())
 
     def look() -> None:
-        nonlocal process, ends
+        nonlocal site, ends
         time.sleep(_PAUSE)
-        if process.poll() is not None:
+        if site.poll() is not None:
             rest = _RESTS[min(ends, len(_RESTS) - 1)]
-            tell(f"the process ended (code {process.returncode}); starting it again in {rest:g} s.")
+            tell(f"the process ended (code {site.returncode}); starting it again in {rest:g} s.")
             time.sleep(rest)
-            process, ends = begin(), ends + 1
+            site, ends = begin(), ends + 1
 
     try:
         yield look
     finally:
         note.unlink(missing_ok=True)
-        stop(process)
+        stop(site)
 
 
-def alive(folder: Path) -> int | None:
-    """The process that runs a site, if there is one."""
+def noted(folder: Path) -> Mapping[str, Any] | None:
+    """The process that runs a site, if there is one; one on another machine is taken to be there."""
     try:
-        number = int((folder / "pid").read_text())
-        os.kill(number, 0)
-    except (OSError, ValueError):
+        told = read_json(folder / _NOTE, "note")
+    except InputError:
         return None
-    return number
+    return told if isinstance(told, Mapping) and "pid" in told and alive(told) else None
 
 
 def serve(kit: Path, tell: Callable[[str], None]) -> Any:

@@ -20,10 +20,10 @@ import numba
 import numpy as np
 from distributed import get_worker
 from scipy.sparse import csr_array
-from threadpoolctl import ThreadpoolController
 
 import dpadmm
 from dpadmm._arrays import FloatArray
+from dpadmm._threads import one_thread_pool
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
 from dpadmm.engine.executors.base import RUN, Reading, look
@@ -80,7 +80,7 @@ class BatchActor:
                 self._payload = None
             # As many threads as the worker was given, so that workers on one machine share its cores; BLAS has none.
             numba.set_num_threads(min(get_worker().state.nthreads, _THREADS))
-            with self._pools.limit(limits=1, user_api="blas"):
+            with one_thread_pool():
                 return self._done(order)
         except Exception as error:
             return Report(error=error)
@@ -91,7 +91,6 @@ class BatchActor:
         state = AgentState.from_arrays({name: _writable(values) for name, values in payload.state.to_arrays().items()})
         self._batch = replace(payload.batch, shards=_own(payload.batch.shards))
         self._agent = self._batch.agent(state, payload.round)
-        self._pools = ThreadpoolController()  # made once: looking for all pools takes as long as a round
 
     def _done(self, order: Request | Sequence[Reading]) -> Report:
         assert self._agent is not None
