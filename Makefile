@@ -4,13 +4,17 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := src tests benchmarks demos docs/hooks.py docs/pictures
 
-.PHONY: demo test torture federation-demo federation-test check format bench reproduce audit docs docs-serve clean
+.PHONY: demo test test-fast torture federation-demo federation-test check format bench reproduce audit docs docs-serve clean
 
 demo: .venv/installed
 	$(BIN)/dpadmm demo
 
 test: .venv/installed-dev
 	$(BIN)/pytest -n logical --dist loadfile
+
+# The tests without a marker, in under two minutes: what a change is most likely to break.
+test-fast: .venv/installed-dev
+	$(BIN)/pytest -n logical --dist loadfile -m "not statistical and not processes and not external and not figures and not documents and not runs"
 
 # The long versions: 300 kills, 200 races, 10,000 malformed requests.
 torture: .venv/installed-dev

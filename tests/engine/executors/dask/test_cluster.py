@@ -41,8 +41,8 @@ def compared(dask, same):
     return compare
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_recipe_is_the_same_on_workers(algorithm, experiment, compared):
+@pytest.mark.parametrize("algorithm", ["dp-admm", "ps-admm", "private-mr-admm"])  # a star, mini-batches, a graph
+def test_recipe_is_the_same_on_workers(algorithm, experiment, compared):
     terms = {"rounds": 3, "repeats": 2, "measure_every": 2}
     if ALGORITHMS[algorithm].private and ALGORITHMS[algorithm].phases[0].solver.sampled:
         terms |= {"noise_multiplier": 1.0, "delta": 1e-5, "measure_every": 3}  # an account takes seconds
