@@ -28,7 +28,7 @@ NONSENSE: dict[str, tuple[Any, str]] = {
     "other": ({"release": to_bytes(np.ones(4))}, "sent no release"),
     "no dict": ([to_bytes(np.ones(4))], "sent no release"),
     "bytes": (to_bytes(np.ones(4)), "sent no release"),
-    "bad seal": ({"value": to_bytes(np.ones(4)), "seal": "mine"}, "seal is none"),
+    "bad seal": ({"value": to_bytes(np.ones(4)), "seal": "mine"}, "malformed seal"),
     "refusal": ({"refused": "my own\nbusiness"}, "it refuses: my own\nbusiness"),
 }
 
