@@ -55,7 +55,7 @@ def test_without_noise_the_loads_are_supplied(dpadmm: Any, case: Path) -> None:
     assert found["pooled_objective"] < 1e-8
     assert found["residual"] < 1e-3
     assert (found["buses"], found["lines"], found["zones"]) == (5, 5, 2)
-    assert found["private"] is False
+    assert found["fully_accounted"] is False
     assert found["epsilon"] is None
 
 
@@ -65,7 +65,7 @@ def test_every_private_algorithm_spends_its_budget(dpadmm: Any, case: Path, algo
     found = run(dpadmm, case, "--algorithm", algorithm, *budget, "--seed", 1)
     assert 0.999 < found["epsilon"] <= 1.0
     assert found["delta"] == 1e-2
-    assert found["private"] is True
+    assert (found["fully_accounted"], found["simulated"], found["private"]) == (True, True, False)
     assert found["simulated"] is True
     assert found["seconds"] > 0
     assert {"objective", "residual", "claimed_epsilon", "neighbours"} <= set(found)
@@ -100,7 +100,7 @@ def test_paper_noise_says_what_it_claims_and_what_is_true(dpadmm: Any, case: Pat
 def test_a_person_is_told_what_came_out(dpadmm: Any, case: Path) -> None:
     shown = dpadmm("power-flow", "--case", case, "--zones", 2, "--rounds", 10, "--epsilon", 1, "--delta", 0.1)
     assert shown.exit_code == 0
-    for words in ("Private", "epsilon 1.000", "load not supplied", "disagreement of the copies", "voltages"):
+    for words in ("Simulated", "epsilon 1.000", "load not supplied", "disagreement of the copies", "voltages"):
         assert words in shown.stdout
     assert shown.stderr.startswith("warning: delta 0.1 is above 1/(10 m)")
 

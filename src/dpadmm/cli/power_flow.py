@@ -190,17 +190,17 @@ def _show(result: FlowResult, summary: dict[str, Any]) -> None:
             f"{summary['cut_lines']} cut lines, {summary['rounds']:,} rounds\n",
         )
     )
-    if not summary["private"]:
+    if not summary["fully_accounted"]:
         console.print(Text.assemble(("Not private: ", "bold red"), "zones compute with their true loads."))
     else:
         claimed = summary["claimed_epsilon"]
         also = "" if claimed is None else f" By its paper's formula the total would be epsilon {claimed:#.4g}."
         console.print(
             Text.assemble(
-                ("Private: ", "bold green"),
+                ("Simulated: ", "bold yellow"),
                 (f"epsilon {summary['epsilon']:#.4g}, delta {summary['delta']:g} in total", "bold"),
                 f" for {summary['neighbours']}.{also}",
-                (" Simulated: the noise is seeded.", "dim"),
+                (" The noise is seeded and protects nobody.", "dim"),
             )
         )
     shown = table(["", "zones", "their merged point", "pooled, no privacy"])

@@ -58,7 +58,8 @@ def summarise(result: FlowResult, case: str, seed: int) -> dict[str, Any]:
         "pooled_objective": solve_pooled(parts.network).objective,
         "merged_objective": result.point.objective,
         "residual": result.residual,
-        "private": finite,
+        "private": False,  # simulated: the noise is seeded
+        "fully_accounted": finite,
         "epsilon": found.epsilon if found is not None and finite else None,
         "delta": found.delta if found is not None else None,
         "accountant": found.accountant if found is not None else "none",
