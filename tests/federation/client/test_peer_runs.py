@@ -1,15 +1,13 @@
 """Owners on a graph without a server: whom each hears, what each pays, and how the run goes on after a crash."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from graph_owners import WIDTH, GraphOwners, Watched, owned, pooled, run
-from owners import Repeatable
+from owners import Repeatable, refused
 
 from dpadmm.admm.topology.graph import Topology, parse_topology
 from dpadmm.engine.loop import Cohort, rounds, start
@@ -60,18 +58,6 @@ def graph(tmp_path: Path) -> Any:
         return made[-1]
 
     return make
-
-
-@contextmanager
-def refused(agent: Agent, reason: str) -> Iterator[None]:
-    """What happens inside is refused for this reason; nothing is spent or added to the chain, and it is noted."""
-    ledger: Any = agent.ledger
-    before = (ledger.spent(), ledger.committed(), len([*ledger.entries()]))
-    noted = sum(times for _, times, _ in ledger.refusals())
-    with pytest.raises(Refused, match=reason):
-        yield
-    assert (ledger.spent(), ledger.committed(), len([*ledger.entries()])) == before
-    assert sum(times for _, times, _ in ledger.refusals()) == noted + 1
 
 
 # -- the numbers -------------------------------------------------------------------------------------------------------
