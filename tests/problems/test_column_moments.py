@@ -16,7 +16,9 @@ from scipy.sparse import csr_array
 
 from dpadmm._registry import build
 from dpadmm.admm.algorithm import Plan
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
@@ -216,7 +218,7 @@ def test_the_noise_is_white_and_as_loud_as_the_sensitivity_says(rng: np.random.G
     shards = gather(rows, np.zeros(60), np.repeat([0, 1], [20, 40]), norm_bound=2.0)
     plan = planned(shards.counts, width, noise_multiplier=3.0, delta=1e-5, norm_bound=2.0, loss="column-moments:2.0")
     cohort = Cohort.of(plan, shards, range(runs), SeededRandomness(3))
-    (state,) = rounds(cohort, start(cohort))
+    (state,) = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
     given_away = state.agents.released.reshape(runs, 2, -1)
     loss = ColumnMoments(2.0)
     silent = loss.gradient(shards, np.zeros((2, 2 * width)), 1.0 / shards.counts)
@@ -228,7 +230,7 @@ def test_the_noise_is_white_and_as_loud_as_the_sensitivity_says(rng: np.random.G
         np.testing.assert_allclose(np.diag(covariance), s**2, rtol=0.15)
         assert np.abs(covariance[np.triu_indices(2 * width, 1)]).max() < 5.0 * s**2 / math.sqrt(runs)
     # From zero, one step of length one along the mean: what is broadcast is minus the mean of the releases.
-    np.testing.assert_allclose(state.common, -given_away.mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(state.shared.model, -given_away.mean(axis=1), rtol=1e-12)
 
 
 def test_a_recipe_of_a_statistic_goes_with_it_and_with_no_loss() -> None:

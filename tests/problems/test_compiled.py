@@ -117,3 +117,44 @@ def test_a_stub_called_from_python_says_so() -> None:
     for stub in (loss_functions.value, loss_functions.derivative, loss_functions.curvature):
         with pytest.raises(NotImplementedError, match="only from compiled code"):
             stub(Tripled(0.0), 1.0, 1.0)
+
+
+def defined(factor: float) -> Any:
+    """A tag class as a cell of a notebook defines it, each time under the same name."""
+
+    class Cell(NamedTuple):
+        offset: float
+
+    @implements(loss_functions.derivative, Cell)
+    def _cell(loss: Cell, margin: float, target: float) -> float:
+        return factor * margin + loss.offset
+
+    return Cell
+
+
+def test_a_tag_that_is_defined_again_runs_its_new_body() -> None:
+    first, second = defined(3.0), defined(5.0)
+    assert slope(first(0.0), 2.0, 1.0) == 6.0
+    assert slope(second(0.0), 2.0, 1.0) == 10.0
+    assert slope(defined(7.0)(0.0), 2.0, 1.0) == 14.0
+    assert slope(first(0.0), 2.0, 1.0) == 6.0
+
+
+def test_a_body_may_be_replaced_until_the_tag_is_used() -> None:
+    tag = defined(3.0)
+
+    @implements(loss_functions.derivative, tag)
+    def _replaced(loss: Any, margin: float, target: float) -> float:
+        return 11.0 * margin
+
+    assert slope(tag(0.0), 2.0, 1.0) == 22.0
+    with pytest.raises(ValueError, match=r"Cell has a body for 'derivative' .* define the class .*Cell again"):
+        implements(loss_functions.derivative, tag)(_replaced)
+
+
+def test_the_librarys_own_tags_keep_their_one_body() -> None:
+    from dpadmm.problems.losses.hinge import HingeTag
+
+    assert HingeTag.__name__ == "HingeTag"
+    with pytest.raises(ValueError, match="HingeTag has a body for 'value'"):
+        implements(loss_functions.value, HingeTag)(_tripled)

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpadmm.admm.algorithm import Plan
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
@@ -195,7 +197,7 @@ def test_the_noise_of_the_matrix_is_symmetric_and_louder_by_sqrt_2_on_the_diagon
     shards: Shards = gather(rows, np.zeros(60), np.repeat([0, 1], [20, 40]), norm_bound=2.0)
     plan = planned(shards.counts, width, noise_multiplier=3.0, delta=1e-5, norm_bound=2.0)
     cohort = Cohort.of(plan, shards, range(runs), SeededRandomness(3))
-    (state,) = rounds(cohort, start(cohort))
+    (state,) = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
     given_away = state.agents.released.reshape(runs, 2, -1)
     silent = LOSS.gradient(shards, np.zeros((2, 10)), 1.0 / shards.counts)
     for agent, s in enumerate(deviation(plan)):
@@ -209,7 +211,7 @@ def test_the_noise_of_the_matrix_is_symmetric_and_louder_by_sqrt_2_on_the_diagon
         together = covariance / np.sqrt(np.outer(expected, expected))
         assert np.abs(together[np.triu_indices(10, 1)]).max() < 5.0 / math.sqrt(runs)
     # From zero, one step of length one along the mean: what is broadcast is minus the mean of the releases.
-    np.testing.assert_allclose(state.common, -given_away.mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(state.shared.model, -given_away.mean(axis=1), rtol=1e-12)
 
 
 def test_a_recipe_of_a_statistic_goes_with_it_and_with_no_loss() -> None:

@@ -194,9 +194,7 @@ def gather(
             row = int(np.argmax((agent < 0) | (agent >= len(names))))
             raise InputError(f"owner {agent[row]} in row {row} is not one of the agents 0..{len(names) - 1}.")
     counts = np.bincount(agent, minlength=len(names))
-    if (counts == 0).any():
-        empty = names[int(np.argmin(counts))]
-        raise InputError(f"agent {empty!r} has no records; use fewer agents or another split.")
+    refuse_empty(counts, names)
     order = np.argsort(agent, kind="stable")
     stops = np.cumsum(counts)
     return Shards(
@@ -208,3 +206,10 @@ def gather(
         names=tuple(names),
         clipped=clipped,
     )
+
+
+def refuse_empty(counts: IntArray, names: Sequence[str]) -> None:
+    """Raises an `InputError` that names an agent without records."""
+    if (counts == 0).any():
+        empty = names[int(np.argmin(counts))]
+        raise InputError(f"agent {empty!r} has no records; use fewer agents or another split.")

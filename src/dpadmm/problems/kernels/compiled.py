@@ -2,7 +2,8 @@
 
 Numba's own cache notices a change of the file a function stands in, but not of the functions it calls: a kernel
 compiled with yesterday's loss would go on computing yesterday's gradient. Here the cache folder is named by a digest
-of every source of this room, so any change anywhere in it is a new folder.
+of every source of this room, so any change anywhere in it is a new folder. Kernels of a loss from outside the room lie
+in a folder that is named by the digest of that loss as well (`loss_digest.py`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import types
-from numba.extending import overload
 
-_CONFIG: Any = numba.config
+from dpadmm.problems.kernels import tags
+from dpadmm.problems.kernels.kernel_cache import KernelCache
+
 _ROOM = Path(__file__).parents[1]  # problems/: losses and kernels alike
 
 # Sums may be re-ordered and multiply-adds fused (that is what makes a dot product fast); nothing that would
@@ -37,21 +38,17 @@ _CACHE_FOLDER = _cache_folder()
 
 
 def compiled(*, parallel: bool = False, fast: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`numba.njit`, cached in a folder that belongs to exactly this state of the sources."""
+    """`numba.njit`, cached in a folder that belongs to exactly this state of the sources.
+
+    A function that stands outside `problems/` is compiled in memory: nothing here knows what it depends on.
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        before = _CONFIG.CACHE_DIR
-        _CONFIG.CACHE_DIR = _CACHE_FOLDER
-        try:
-            return numba.njit(
-                cache=True,
-                parallel=parallel,
-                fastmath=_FAST if fast else False,
-                error_model="numpy",
-                nogil=True,
-            )(function)
-        finally:
-            _CONFIG.CACHE_DIR = before
+        found: Any = numba.njit(parallel=parallel, fastmath=_FAST if fast else False, error_model="numpy", nogil=True)(
+            function
+        )
+        found._cache = KernelCache(function, _CACHE_FOLDER)
+        return found
 
     return decorate
 
@@ -60,13 +57,11 @@ def implements(stub: Callable[..., Any], tag: type) -> Callable[[Callable[..., A
     """Gives `stub` a body for one tag; kernels that call the stub are compiled once per tag, with the body inlined.
 
     A tag is a `NamedTuple` class of its own name: its fields are the parameters of the loss, its type selects the code.
+    The body is compiled into every kernel at the first use of the tag; for another body, define the tag again.
     """
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
-        @overload(stub, strict=False)
-        def choose(loss: types.Type, margin: types.Type, target: types.Type) -> Callable[..., Any] | None:
-            return body if getattr(loss, "instance_class", None) is tag else None
-
+        tags.register(stub, tag, body)
         return body
 
     return register

@@ -61,7 +61,8 @@ class SecondMoment(Loss):
         return 0.0
 
     def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return np.einsum("nd,nd->n", self.gradient(shards, x, weights), x)
+        # Packed rows lie across memory in a way that depends on how many there are, and sums along them would too.
+        return np.einsum("nd,nd->n", np.ascontiguousarray(self.gradient(shards, x, weights)), x)
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         width = shards.width
