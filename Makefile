@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SOURCES := src tests benchmarks demos docs/hooks.py docs/pictures
+SOURCES := src tests benchmarks demos docs/hooks.py docs/pictures tools
 
-.PHONY: demo test test-fast torture federation-demo federation-test check format bench reproduce audit docs docs-serve clean
+.PHONY: demo test test-fast torture federation-demo federation-test check format generate bench reproduce audit docs docs-serve clean
 
 demo: .venv/installed
 	$(BIN)/dpadmm demo
@@ -37,6 +37,10 @@ check: .venv/installed-dev
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+
+# What follows from declared fields: options of parts, keyword arguments of dpadmm.train, the reference page of options.
+generate: .venv/installed-dev
+	$(BIN)/python tools/generate.py
 
 bench: .venv/installed-dev
 	$(BIN)/python benchmarks/kernels.py

@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from dpadmm._threads import one_thread_pool
-from dpadmm.admm.rounds import absorb, answer, combine
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.admm.rounds import absorb, next_server, solve_and_perturb
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec.declare import Experiment
@@ -20,8 +22,8 @@ from timing import arguments, best, show
 
 def bare(cohort: Cohort) -> np.ndarray:
     """The same rounds as functions of state: no requests, no checks, no ledger."""
-    plan, begun = cohort.plan, start(cohort)
-    agents, server = begun.agents, begun.server
+    plan, begun = cohort.plan, SimulationState.of(cohort)
+    agents, server = begun.agents, begun.shared.server
     for k in range(1, plan.setting.rounds + 1):
 
         def random_bits(purpose, count, k=k):
@@ -29,14 +31,14 @@ def bare(cohort: Cohort) -> np.ndarray:
 
         common = server.common
         agents = absorb(cohort.rows, agents, cohort.to_rows(common), k - 1)
-        release, agents = answer(cohort.rows, agents, cohort.shards, cohort.to_rows(common), k, random_bits)
-        server = combine(plan, server, cohort.by_run(release.value), k)
+        release, agents = solve_and_perturb(cohort.rows, agents, cohort.shards, cohort.to_rows(common), k, random_bits)
+        server = next_server(plan, server, cohort.by_run(release.value), k)
     return server.common
 
 
 def bounded(cohort: Cohort) -> np.ndarray:
-    *_, last = rounds(cohort, start(cohort))
-    return last.common
+    *_, last = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
+    return last.shared.model
 
 
 def main() -> None:

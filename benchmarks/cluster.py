@@ -10,15 +10,19 @@ Times are of whole runs, without measurements and without starting the workers.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numba
 import numpy as np
 from distributed import Client
 
-from dpadmm.admm.rounds import AgentState, combine
-from dpadmm.engine.executors.base import RUN
-from dpadmm.engine.executors.batches import Batch, batch, state_of
-from dpadmm.engine.executors.dask.cluster import Workers
-from dpadmm.engine.loop import Cohort, State, rounds, start
+from dpadmm.admm.rounds import AgentState, next_server
+from dpadmm.engine.cohort import RUN, Batch, Cohort, SimulationState
+from dpadmm.engine.executors.batches import batch, state_of
+from dpadmm.engine.executors.dask.cluster import own_workers
+from dpadmm.engine.executors.dask.executor import DaskExecutor
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
 from dpadmm.owner.request import Request
 from dpadmm.privacy.randomness import SeededRandomness
@@ -34,15 +38,14 @@ def cohort_of(count: int) -> Cohort:
     return Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
 
 
-def here(cohort: Cohort) -> State:
-    *_, last = rounds(cohort, start(cohort))
+def here(cohort: Cohort) -> SimulationState:
+    *_, last = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
     return last
 
 
-def there(cohort: Cohort, workers: Workers) -> State:
-    workforce = workers.hire(cohort, start(cohort))
-    *_, last = rounds(cohort, start(cohort), workforce)
-    workforce.close()
+def there(cohort: Cohort, client: Client) -> SimulationState:
+    with DaskExecutor(nullcontext(client)) as executor:
+        *_, last = rounds(cohort, SimulationState.of(cohort), executor)
     return last
 
 
@@ -57,8 +60,8 @@ def by_tasks(cohort: Cohort, client: Client, count: int) -> np.ndarray:
     """Some rounds of one task per agent; the last broadcast."""
     parts = [np.array([row]) for row in range(AGENTS)]
     held = client.scatter([batch(cohort, rows) for rows in parts], hash=False)
-    first = start(cohort)
-    states, server = [state_of(first.agents, rows) for rows in parts], first.server
+    first = SimulationState.of(cohort)
+    states, server = [state_of(first.agents, rows) for rows in parts], first.shared.server
     for round in range(1, count + 1):
         tasks = [
             client.submit(one, agent, state, round, server.common, pure=False)
@@ -66,27 +69,22 @@ def by_tasks(cohort: Cohort, client: Client, count: int) -> np.ndarray:
         ]
         found = client.gather(tasks)
         states = [state for _, state in found]
-        server = combine(cohort.plan, server, np.concatenate([value for value, _ in found])[None], round)
+        server = next_server(cohort.plan, server, np.concatenate([value for value, _ in found])[None], round)
     return server.common
 
 
 def main() -> None:
     given = arguments(__doc__ or "", rounds=200, repeats=3, tasks=5)
     cohort, few = cohort_of(given.rounds), cohort_of(given.tasks)
-    workers = Workers()
-    workers.start()
-    try:
-        assert np.array_equal(here(cohort).common, there(cohort, workers).common)
-        assert workers.client is not None
-        assert np.array_equal(here(few).common, by_tasks(few, workers.client, given.tasks))
+    with own_workers() as client:
+        assert np.array_equal(here(cohort).shared.model, there(cohort, client).shared.model)
+        assert np.array_equal(here(few).shared.model, by_tasks(few, client, given.tasks))
         contenders = {
             "here": lambda: here(cohort),
-            "there": lambda: there(cohort, workers),
-            "tasks": lambda: by_tasks(few, workers.client, given.tasks),
+            "there": lambda: there(cohort, client),
+            "tasks": lambda: by_tasks(few, client, given.tasks),
         }
         times = best(contenders, given.repeats)
-    finally:
-        workers.close()
     process, ours, tasks = times["here"] / given.rounds, times["there"] / given.rounds, times["tasks"] / given.tasks
     show(
         {

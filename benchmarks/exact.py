@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec.declare import Experiment
@@ -21,8 +23,8 @@ TOLERANCE = 1e-8
 
 def ours(prepared: Prepared) -> np.ndarray:
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
-    *_, last = rounds(cohort, start(cohort))
-    return last.common[0]
+    *_, last = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
+    return last.shared.model[0]
 
 
 def lbfgs(prepared: Prepared) -> np.ndarray:

@@ -23,7 +23,9 @@ from threadpoolctl import threadpool_limits
 from dpadmm._threads import one_thread_pool
 from dpadmm.datasets import Dataset
 from dpadmm.datasets.registry import load
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import SeededRandomness, generator
 from dpadmm.problems.losses import Softmax
@@ -61,8 +63,8 @@ def cohort_of(shards: Shards, rounds: int) -> Cohort:
 
 
 def play(cohort: Cohort) -> np.ndarray:
-    *_, last = rounds(cohort, start(cohort))
-    return last.common
+    *_, last = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
+    return last.shared.model
 
 
 def products(shards: Shards, x: np.ndarray) -> None:

@@ -46,7 +46,7 @@ if os.environ.get("DPADMM_BENCH"):
         return {"value": inputs}
 
     agent_app.AgentApp.echo = collab.publish(echo)
-    answered, ended, inside = handler.Handler._answer, handler.Handler._finish, []
+    answered, ended, inside = handler.Handler._answer_step, handler.Handler._finish, []
 
     def timed(self, *given):
         began = time.perf_counter()
@@ -59,14 +59,14 @@ if os.environ.get("DPADMM_BENCH"):
             json.dump(inside, file)
         return ended(self, run)
 
-    handler.Handler._answer, handler.Handler._finish = timed, finished
-    asked = coordinator.Coordinator._round
+    handler.Handler._answer_step, handler.Handler._finish = timed, finished
+    asked = coordinator.Coordinator._collect
     marks = []
 
     def round(self, agreement, plan, standing):
         began = time.perf_counter()
-        call = {"inputs": coordinator.to_bytes(standing.server.common)}
-        replies = self._owners.ask("echo", dict.fromkeys(agreement.owners, call))
+        call = {"inputs": coordinator.to_bytes(standing.shared.server.common)}
+        replies = self._owners.call("echo", dict.fromkeys(agreement.owners, call))
         assert len(replies) == len(agreement.owners)
         marks.append((began, time.perf_counter()))
         if standing.round + 1 == plan.setting.rounds:
@@ -74,7 +74,7 @@ if os.environ.get("DPADMM_BENCH"):
                 json.dump(marks, file)
         return asked(self, agreement, plan, standing)
 
-    coordinator.Coordinator._round = round
+    coordinator.Coordinator._collect = round
 """
 
 

@@ -16,7 +16,9 @@ from scipy.optimize import minimize
 
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.topology.graph import parse_topology
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import Shards, gather
@@ -30,7 +32,7 @@ C = 1750.0
 
 def ours(prepared: Prepared) -> np.ndarray:
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
-    *_, last = rounds(cohort, start(cohort))
+    *_, last = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
     return last.agents.released
 
 
@@ -102,8 +104,8 @@ def large(nodes: int, count: int, algorithm: str, shards: Shards) -> dict[str, f
     loss, weights = plan.setting.problem.loss, plan.setting.weights
     spent, gradients = [], []
     for warm in (True, False):
-        state, going = start(cohort), None
-        going = rounds(cohort, state)
+        state, going = SimulationState.of(cohort), None
+        going = rounds(cohort, state, InProcessExecutor())
         for _ in range(count):
             began = time.perf_counter()
             state = next(going)

@@ -27,7 +27,8 @@ import numpy as np
 from numba import njit, prange
 
 from dpadmm.datasets import open_folder, write_folder
-from dpadmm.engine.loop import Cohort, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
 from dpadmm.engine.loop import rounds as steps
 from dpadmm.engine.prepare import prepare
 from dpadmm.privacy.randomness import SeededRandomness, generator
@@ -109,7 +110,7 @@ def measure(folder: Path, algorithm: str, updates: int, **changes: Any) -> float
     }  # fmt: skip
     prepared = prepare(Experiment().changed(**(given | changes)))
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
-    return _seconds(lambda: [None for _ in steps(cohort, start(cohort))])
+    return _seconds(lambda: [None for _ in steps(cohort, SimulationState.of(cohort), InProcessExecutor())])
 
 
 def recipes(folder: Path, updates: int) -> dict[str, float]:

@@ -1,10 +1,10 @@
-"""Values from files and flags, in the types of the dataclass fields they are for."""
+"""Fields that are declared once, and values from files and flags in the types of those fields."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -24,9 +24,74 @@ _PLAIN: dict[str, type] = {"bool": bool, "str": str}
 _MEMBERS: dict[str, type] = {"tuple[str": str, "tuple[float": float, "tuple": Mapping}
 
 
+FILE_ONLY = ""  # the flag of a field that only a spec file or Python can set
+
+
+def option(
+    default: Any,
+    *,
+    help: str,
+    panel: str,
+    flag: str | None = None,
+    off_flag: str | None = None,
+    shown: str | None = None,
+    first: bool = False,
+    part: str | None = None,
+) -> Any:
+    """A field of a dataclass with all that is said about it, from which flags, types and reference pages are made.
+
+    Args:
+        default: The field's value where nobody says otherwise.
+        help: What it means, in one sentence.
+        panel: The group of options it is shown in.
+        flag: Its flag, where that is not the field's name; `FILE_ONLY` for none.
+        off_flag: The flag that sets a bool to False.
+        shown: The default as people read it, where that is not the value itself.
+        first: Whether it is among the options people need first.
+        part: The kind of part the field names, such as "loss"; in Python such a part can be given as it is.
+    """
+    facts = {"help": help, "panel": panel, "flag": flag, "off_flag": off_flag, "shown": shown, "first": first}
+    return field(default=default, metadata={**facts, "part": part})
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A field that was declared by `option`."""
+
+    name: str
+    type: str  # as it is written in files and flags, which name parts and hold none
+    default: Any
+    help: str
+    panel: str
+    flag: str
+    off_flag: str | None
+    shown: str | None
+    first: bool
+    part: str | None
+
+    @classmethod
+    def of(cls, entry: Field[Any]) -> Declaration:
+        """What was declared, with the flag that follows from the name where no other is given."""
+        facts = dict(entry.metadata)
+        if facts["flag"] is None:
+            facts["flag"] = f"--{entry.name.replace('_', '-')}"
+        if facts["shown"] is None and entry.default not in (None, ()) and not isinstance(entry.default, bool):
+            facts["shown"] = str(entry.default)
+        return cls(entry.name, str(entry.type).replace(" | Part", ""), entry.default, **facts)
+
+
+def declarations(owner: Any) -> list[Declaration]:
+    """The declared fields of a dataclass, in the order of its signature."""
+    return [Declaration.of(entry) for entry in _in_order(owner) if entry.metadata]
+
+
 def names(owner: Any) -> list[str]:
-    """The fields of a dataclass, or of one's instance."""
-    return [entry.name for entry in fields(owner)]
+    """The fields of a dataclass, or of one's instance, in the order of its signature."""
+    return [entry.name for entry in _in_order(owner)]
+
+
+def _in_order(owner: Any) -> list[Field[Any]]:
+    return sorted(fields(owner), key=lambda entry: bool(entry.kw_only))
 
 
 def from_table(owner: type[Table], entries: Any, where: str) -> Table:

@@ -8,7 +8,7 @@ import pytest
 
 from dpadmm.admm.consensus import Accelerated, Descent, Server
 from dpadmm.admm.noise import Multiplier, NoiseLevel, TotalBudget
-from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
+from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.admm.schedules import Fixed, Horizon
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
@@ -22,11 +22,13 @@ SMOOTH = Problem(penalty=L2(), strength=0.05)
 
 def played(plan, shards, drawing, rounds):
     """(releases, server) after each round, driven by hand."""
-    state, server = begin(plan), opening(plan, 1)
+    state, server = begin(plan), first_state(plan, 1).server
     agents = plan.setting.agents
     for k in range(1, rounds + 1):
-        release, during = answer(plan, state, shards, np.repeat(server.common, agents, axis=0), k, drawing(agents))
-        server = combine(plan, server, release.value[None], k)
+        release, during = solve_and_perturb(
+            plan, state, shards, np.repeat(server.common, agents, axis=0), k, drawing(agents)
+        )
+        server = next_server(plan, server, release.value[None], k)
         state = absorb(plan, during, np.repeat(server.common, agents, axis=0), k)
         yield release.value, server
 

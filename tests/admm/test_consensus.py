@@ -8,7 +8,7 @@ import pytest
 from dpadmm.admm.consensus import CONSENSUS, Descent, PenalisedStar, Server, Star
 from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.perturbations.batches import UniformCost
-from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
+from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.penalties import L1, L2
@@ -37,11 +37,11 @@ def played(name, shards, setting, drawing, rounds=6):
     if name in ("ps-admm", "ps-admm-anchor", "ps-admm-sgd"):
         setting = replace(setting, relation=Relation.ZERO_OUT)
     plan = recipe.plan(setting, Multiplier(2.0 if recipe.private else 0.0))
-    state, server = begin(plan), opening(plan, 1)
+    state, server = begin(plan), first_state(plan, 1).server
     for k in range(1, rounds + 1):
         rows = np.repeat(server.common, setting.agents, axis=0)
-        release, during = answer(plan, state, shards, rows, k, drawing(setting.agents, round=k))
-        after = combine(plan, server, release.value[None], k)
+        release, during = solve_and_perturb(plan, state, shards, rows, k, drawing(setting.agents, round=k))
+        after = next_server(plan, server, release.value[None], k)
         absorbed = absorb(plan, during, np.repeat(after.common, setting.agents, axis=0), k)
         yield state, release.value, server, after, absorbed
         state, server = absorbed, after

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 
 from dpadmm.admm.consensus import PenalisedStar, Server
 from dpadmm.admm.noise import Multiplier, NoiseLevel
-from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
+from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.schedules import Averaged, Fixed, Stable
 from dpadmm.admm.solvers import GradientSteps, Sgd, Svrg
@@ -203,7 +203,7 @@ def test_rounds_are_those_of_the_paper_written_out(average, simulated, terms, mo
     v_L = 0.25 + RHO
     zeta, xi = 2 * eta - 4 * eta / (1 - 2 * eta * v_L), 4 * eta / (1 - 2 * eta * v_L)
     x, lam, z = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros(3)
-    state, server = begin(plan), opening(plan, 1)
+    state, server = begin(plan), first_state(plan, 1).server
     for k in range(K):
         after = np.empty_like(x)
         for i in range(n):
@@ -219,8 +219,8 @@ def test_rounds_are_those_of_the_paper_written_out(average, simulated, terms, mo
         x = after
         z = (RHO * x + lam).sum(axis=0) / (n * RHO + n * strength)
         lam = lam + RHO * (x - z)
-        release, state = answer(plan, state, shards, np.repeat(server.common, n, axis=0), k + 1, keyed(n))
-        server = combine(plan, server, release.value[None], k + 1)
+        release, state = solve_and_perturb(plan, state, shards, np.repeat(server.common, n, axis=0), k + 1, keyed(n))
+        server = next_server(plan, server, release.value[None], k + 1)
         state = absorb(plan, state, np.repeat(server.common, n, axis=0), k + 1)
         np.testing.assert_allclose(release.value, x, atol=1e-12)
         np.testing.assert_allclose(server.common[0], z, atol=1e-12)

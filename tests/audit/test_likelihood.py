@@ -11,7 +11,7 @@ from dpadmm.audit.likelihood import NOISE, RATIO, evidence
 from dpadmm.audit.observed import messages
 from dpadmm.audit.scene import Scenario, scene
 from dpadmm.audit.transcripts import SideBySide, _cohort, _opened, transcripts
-from dpadmm.engine.loop import start
+from dpadmm.engine.cohort import SimulationState
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Budget
@@ -93,7 +93,7 @@ def test_a_message_holds_nothing_private(name):
     run = scene(ALGORITHMS[name], Multiplier(3.0, 1e-5), Scenario())
     victims = np.arange(0, 20 * run.agents, run.agents)
     cohort = _cohort(run, 10, SideBySide(1, run.agents))
-    for message in messages(cohort, start(cohort), victims):
+    for message in messages(cohort, SimulationState.of(cohort), victims):
         solver = message.phase.solver
         fresh = solver.start(message.before.released)
         assert np.array_equal(message.before.memory.point, fresh.point)
@@ -104,7 +104,7 @@ def test_evidence_is_of_the_release_that_was_made():
     run = scene(ALGORITHMS["dp-admm"], Multiplier(3.0, 1e-5), Scenario())
     cohort = _cohort(run, 5, SideBySide(1, run.agents))
     victims = np.arange(0, 10 * run.agents, run.agents)
-    message = next(messages(cohort, start(cohort), victims))
+    message = next(messages(cohort, SimulationState.of(cohort), victims))
     sides = run.victims(10, 0), run.victims(10, 1)
     moved = replace(message, release=message.release + 1.0)
     assert np.all(evidence(message, sides) != evidence(moved, sides))

@@ -14,7 +14,7 @@ from dpadmm.admm.solvers.base import Memory
 from dpadmm.audit.observed import messages
 from dpadmm.audit.reconstruction import Reconstruction, _nothing, draw, overheard, reconstruct, revealed
 from dpadmm.datasets.registry import load
-from dpadmm.engine.loop import Cohort, start
+from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.randomness import SeededRandomness
@@ -117,7 +117,7 @@ def test_only_messages_are_used() -> None:
         RunSpec(algorithm="linearised-admm", loss="softmax", rounds=3), shards.counts, shards.width, classes
     )
     cohort = Cohort.of(plan, shards, [0], SeededRandomness(0))
-    for message in messages(cohort, start(cohort), np.array([0])):
+    for message in messages(cohort, SimulationState.of(cohort), np.array([0])):
         memory = Memory(np.full_like(message.before.memory.point, np.nan), {"x": np.full(3, np.nan)})
         spoilt = replace(message, before=replace(message.before, memory=memory))
         for left, right in zip(revealed(message), revealed(spoilt), strict=True):

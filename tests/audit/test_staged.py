@@ -26,7 +26,9 @@ from dpadmm.audit.likelihood import RATIO, evidence
 from dpadmm.audit.observed import Message, messages
 from dpadmm.audit.transcripts import SideBySide
 from dpadmm.datasets import Dataset
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.engine.preprocessing import stage
 from dpadmm.engine.preprocessing.stage import Stage
@@ -37,7 +39,6 @@ from dpadmm.privacy.events import GaussianDpEvent
 from dpadmm.privacy.randomness import Randomness, SeededRandomness, derived
 from dpadmm.problems.losses.capped import CAP
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.spec import resolve
 from dpadmm.spec.declare import Experiment
 
 EPSILON, DELTA, SHARE, CONFIDENCE = 2.0, 1e-5, 0.2, 0.95
@@ -113,7 +114,7 @@ def played(run: Pair, side: int, each: int, source: Callable[[int], Randomness],
     stage, victims = run.stage, np.arange(each)
     records = [stage.records(shards) for shards in run.sides]
     cohort = Cohort.of(stage.plan, records[side], range(each), source(derived(seed, stage.purpose)))
-    (first,) = messages(cohort, start(cohort), victims)
+    (first,) = messages(cohort, SimulationState.of(cohort), victims)
     found = [evidence(first, (records[0].tile(each), records[1].tile(each)))]
     views: list[Any] = [stage.view(released[None], stage.deviation) for released in first.release]
 
@@ -122,7 +123,7 @@ def played(run: Pair, side: int, each: int, source: Callable[[int], Randomness],
     agents = np.zeros(each, dtype=np.int64)
     cohort = Cohort(plan, plan.take(agents), seen[side], victims, agents, source(seed))
     rest = []
-    for message in messages(cohort, start(cohort), victims):
+    for message in messages(cohort, SimulationState.of(cohort), victims):
         rest.append(message)
         found.append(evidence(message, (seen[0], seen[1])))
     return Transcripts(first, views, rest, np.stack(found, axis=1))
@@ -208,7 +209,7 @@ def test_a_batch_of_transcripts_is_what_runs_one_by_one_release(run):
         cohort = Cohort.of(
             turned.plan, turned.shards, [number], SeededRandomness(run.prepared.experiment.simulation.seed)
         )
-        alone = [state.agents.released[0] for state in rounds(cohort, start(cohort))]
+        alone = [state.agents.released[0] for state in rounds(cohort, SimulationState.of(cohort), InProcessExecutor())]
         np.testing.assert_allclose([message.release[number] for message in together.rest], alone, rtol=1e-12)
 
 
@@ -260,7 +261,7 @@ def test_a_release_that_is_not_counted_is_refuted(relation, monkeypatch):
     with pytest.raises(InputError, match="the run would cost"):  # unless the account is lied to as well
         pair(relation, standardise=LARGE)
     counts = np.array([RECORDS])
-    monkeypatch.setattr(Stage, "planned", lambda stage, width: resolve.plan(stage.rest, counts, width, stage.classes))
+    monkeypatch.setattr(Stage, "planned", lambda stage, width: stage.rest.plan(counts, width, stage.classes))
     broken = pair(relation, standardise=LARGE)
     assert broken.claimed <= EPSILON
     assert reached(broken, each=FEWER) > broken.claimed

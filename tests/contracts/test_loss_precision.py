@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from dpadmm.problems.losses import LOSSES, Softmax
 from dpadmm.problems.shards import CHUNK, Shards, gather
+from dpadmm.testing.batches import check_alone, check_order
 
 SIZES = [1, 3, 2 * CHUNK + 276, 40, CHUNK, CHUNK + 1, 31, 700]
 BOTH = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
@@ -125,25 +126,10 @@ def test_a_model_with_more_digits_than_float32_has_is_rounded_first(case: Any, r
 
 @BOTH
 def test_a_batch_equals_batches_of_one_bit_for_bit(wide: Any, rng: Any, sparse: bool) -> None:
-    shards, x, weights = problem(wide, rng, sparse)
-    for method in (wide.loss.values, wide.loss.gradient):
-        together = method(shards, x, weights)
-        for i, (start, stop) in enumerate(zip(shards.starts, shards.stops, strict=True)):
-            selected = method(shards.take([i]), x[[i]], weights[[i]])
-            own = gather(
-                shards.features[start:stop],
-                shards.targets[start:stop],
-                np.zeros(stop - start, dtype=int),
-                norm_bound=2.0 * shards.norm_bound,
-                precision="float32",
-            )
-            alone = method(own, x[[i]], weights[[i]])
-            assert np.array_equal(together[i], selected[0])
-            assert np.array_equal(together[i], alone[0])
-        some = np.array([5, 2, 2, 0])
-        assert np.array_equal(method(shards.take(some), x[some], weights[some]), together[some])
-        runs = method(shards.tile(2), np.tile(x, (2, 1)), np.tile(weights, 2))
-        assert np.array_equal(runs, np.concatenate([together] * 2))
+    given = problem(wide, rng, sparse)
+    assert given[0].precision == "float32"
+    check_alone(wide, *given)
+    check_order(wide, *given)
 
 
 @BOTH

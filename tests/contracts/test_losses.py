@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -16,61 +15,16 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Quantiles, SmoothedQuantile, Softmax
 from dpadmm.problems.shards import gather
+from dpadmm.testing.bounds import check_bounds
+from dpadmm.testing.derivatives import check_convexity, check_derivative, check_positive, check_smoothness
+from dpadmm.testing.problems import at_each, crossed
 
 ROUNDING = 1.0 + 1e-12
-SCALES = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 10.0, 1000.0]
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20240)
-
-
-def at_each(method: Any, shards: Any, models: NDArray[Any]) -> NDArray[Any]:
-    """A method's answer for every model and every agent: (models, agents, ...)."""
-    x = np.repeat(models, shards.agents, axis=0)
-    answers = method(shards.tile(len(models)), x, np.ones(len(x)))
-    return answers.reshape(len(models), shards.agents, *answers.shape[1:])
-
-
-def slopes(method: Any, shards: Any, x: NDArray[Any], step: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Central differences of a method along every coordinate (last axis), and how far the method itself moved."""
-    moves = step * np.eye(x.size)
-    ahead, behind = at_each(method, shards, x + moves), at_each(method, shards, x - moves)
-    gaps = np.abs(ahead - behind).reshape(x.size, shards.agents, -1).max(axis=(0, 2))
-    return np.moveaxis((ahead - behind) / (2.0 * step), 0, -1), gaps
-
-
-def adversarial_rows(case: Any, rng: np.random.Generator) -> NDArray[Any]:
-    """Rows on the bound: random ones, axes, and nearly opposite pairs that one model can still see alike."""
-    random = case.rows(rng, 16)
-    random[:8] *= case.bound / np.linalg.norm(random[:8], axis=1, keepdims=True)
-    u, v = case.bound * np.eye(case.width)[:2]
-    pairs = [sign * math.sqrt(1.0 - t * t) * u - t * v for t in (0.05, 0.2) for sign in (1.0, -1.0)]
-    return np.vstack([random, u, -u, v, -v, *pairs])
-
-
-def adversarial_models(case: Any, rng: np.random.Generator) -> NDArray[Any]:
-    """Models that see one direction only, with every mix of outputs and every strength, and random ones."""
-    outputs = case.loss.outputs(case.classes)
-    mixes = [np.array(mix) for mix in itertools.product((-1.0, 0.0, 1.0), repeat=outputs) if any(mix)]
-    axes = np.eye(case.width)[:2] / case.bound
-    single = [np.outer(scale * axis, mix).ravel() for scale in SCALES for axis in axes for mix in mixes]
-    random = case.models(rng, 40, np.repeat([[0.1], [1.0], [10.0], [1000.0]], 10, axis=0))
-    return np.vstack([single, random])
-
-
-def crossed(rows: NDArray[Any], targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Every row with every target."""
-    return np.repeat(rows, len(targets), axis=0), np.tile(targets, len(rows))
-
-
-def random_records(case: Any, rng: np.random.Generator, count: int) -> tuple[Any, NDArray[Any]]:
-    """Records of agents of one, half of them on the bound, and a model for each, of any size."""
-    rows = case.rows(rng, count)
-    rows[::2] *= case.bound / np.maximum(np.linalg.norm(rows[::2], axis=1, keepdims=True), 1e-9)
-    x = case.models(rng, count, 10.0 ** rng.uniform(-2.0, 3.0, (count, 1)))
-    return case.shards(rows, case.targets(rng, count)), x
 
 
 # Derivatives
@@ -79,89 +33,46 @@ def random_records(case: Any, rng: np.random.Generator, count: int) -> tuple[Any
 def test_gradient_is_the_derivative_of_the_values(case: Any, rng: np.random.Generator) -> None:
     shards = case.shards(case.rows(rng, 1000), case.targets(rng, 1000))
     for x in case.models(rng, 4):
-        numeric, _ = slopes(case.loss.values, shards, x, 1e-5)
-        exact = at_each(case.loss.gradient, shards, x[None])[0]
-        _, jumps = slopes(case.loss.gradient, shards, x, 1e-5)
-        smooth = jumps < 0.1 * case.loss.gradient_bound(case.bound)
-        assert smooth.all() if case.bends else smooth.mean() > 0.9
+        exact = check_derivative(case, shards, np.tile(x, (1000, 1)), np.ones(1000), order=1)
         assert np.abs(exact).max() > 0.1
-        np.testing.assert_allclose(exact[smooth], numeric[smooth], atol=1e-7)
 
 
 def test_hessian_is_the_derivative_of_the_gradient(case: Any, rng: np.random.Generator) -> None:
     if not case.bends:
         pytest.skip("a loss with kinks has no Hessian")
-    bound = case.loss.curvature_bound(case.bound)
     shards = case.shards(case.rows(rng, 1000), case.targets(rng, 1000))
     for x in case.models(rng, 4):
-        numeric, _ = slopes(case.loss.gradient, shards, x, 1e-6)
-        exact = at_each(case.loss.hessian, shards, x[None])[0]
-        _, jumps = slopes(case.loss.hessian, shards, x, 1e-6)
-        smooth = jumps < 0.01 * bound
-        assert smooth.all() if case.loss.twice_differentiable else smooth.mean() > 0.9
-        assert np.abs(exact[smooth]).max() > 0.1 * bound
-        np.testing.assert_allclose(exact[smooth], numeric[smooth], atol=1e-4 * bound)
+        exact = check_derivative(case, shards, np.tile(x, (1000, 1)), np.ones(1000), order=2)
+        assert np.abs(exact).max() > 0.1 * case.loss.curvature_bound(case.bound)
 
 
 def test_hessian_is_continuous_exactly_if_the_loss_says_so(case: Any) -> None:
-    if not case.bends:
-        assert not case.loss.twice_differentiable
-        return
-    outputs = case.loss.outputs(case.classes)
-    line = np.outer(np.eye(case.width)[0], np.arange(1.0, outputs + 1.0)).ravel() / case.bound
-    models = np.linspace(-4.0, 4.0, 40_001)[:, None] * line
-    row = case.bound * np.eye(case.width)[:1]
-    hessians = at_each(case.loss.hessian, case.shards(row, np.zeros(1, dtype=int)), models)[:, 0]
-    largest_jump = np.abs(np.diff(hessians, axis=0)).max() / case.loss.curvature_bound(case.bound)
-    assert hessians.any()
-    assert (largest_jump < 0.01) == case.loss.twice_differentiable
+    assert (check_smoothness(case) < 0.01) == case.loss.twice_differentiable
 
 
 def test_values_are_convex_along_segments(case: Any, rng: np.random.Generator) -> None:
     assert case.loss.convex
-    shards = case.shards(case.rows(rng, 2000), case.targets(rng, 2000))
-    ones = np.ones(2000)
-    one, other = (case.models(rng, 2000, 10.0 ** rng.uniform(-1.0, 2.0, (2000, 1))) for _ in range(2))
-    share = rng.random(2000)
-    between = case.loss.values(shards, share[:, None] * one + (1.0 - share[:, None]) * other, ones)
-    chord = share * case.loss.values(shards, one, ones) + (1.0 - share) * case.loss.values(shards, other, ones)
-    assert (between <= chord + 1e-12 * (1.0 + np.abs(chord))).all()
+    between, chord = check_convexity(case, rng)
     assert (between < 0.9 * chord).any()
 
 
 def test_hessian_is_symmetric_and_positive(case: Any, rng: np.random.Generator) -> None:
     if not case.bends:
         pytest.skip("a loss with kinks has no Hessian")
-    shards, x = random_records(case, rng, 2000)
-    hessians = case.loss.hessian(shards, x, np.ones(2000))
-    np.testing.assert_allclose(hessians, hessians.transpose(0, 2, 1), atol=1e-12)
-    assert np.linalg.eigvalsh(hessians).min() > -1e-12
+    check_positive(case, *case.random_records(rng, 2000))
 
 
 # Public constants
 
 
-def test_no_gradient_exceeds_its_bound_and_some_approach_it(case: Any, rng: np.random.Generator) -> None:
-    bound = case.loss.gradient_bound(case.bound)
-    shards, x = random_records(case, rng, 5000)
-    sampled = np.linalg.norm(case.loss.gradient(shards, x, np.ones(5000)), axis=1)
-    shards = case.shards(*crossed(adversarial_rows(case, rng), case.every_target()))
-    worst = np.linalg.norm(at_each(case.loss.gradient, shards, adversarial_models(case, rng)), axis=-1).max()
-    assert sampled.max() <= bound * ROUNDING
-    assert 0.99 * bound <= worst <= bound * ROUNDING
-
-
-def test_no_hessian_exceeds_its_bound_and_some_approach_it(case: Any, rng: np.random.Generator) -> None:
-    if not case.bends:
-        pytest.skip("a loss with kinks has no Hessian")
-    bound = case.loss.curvature_bound(case.bound)
-    shards, x = random_records(case, rng, 5000)
-    sampled = np.linalg.eigvalsh(case.loss.hessian(shards, x, np.ones(5000)))
-    shards = case.shards(*crossed(adversarial_rows(case, rng)[-12:], case.every_target()))
-    worst = np.linalg.eigvalsh(at_each(case.loss.hessian, shards, adversarial_models(case, rng))).max()
+def test_no_record_exceeds_a_bound_and_some_approach_it(case: Any, rng: np.random.Generator) -> None:
+    reached = check_bounds(case, rng)
+    assert reached["gradient_bound in the 2-norm"] > 0.99
+    assert reached["gradient_bound in the 1-norm"] > 0.99
+    assert reached["sensitivity (replace, 2-norm)"] > 0.97
+    assert ("curvature_bound" in reached) == case.bends
     near = 0.75 if case.loss.name == "capped-softmax" else 0.9  # it states what softmax does, and bends 2 c (1 - c)
-    assert sampled.max() <= bound * ROUNDING
-    assert near * bound <= worst <= bound * ROUNDING
+    assert reached.get("curvature_bound", 1.0) > near
 
 
 def test_constants_scale_with_the_norm_bound_as_a_margin_does(case: Any) -> None:
@@ -205,8 +116,8 @@ def test_no_neighbour_moves_the_gradient_by_more_than_the_sensitivity(
 def test_an_adversarial_neighbour_reaches_the_sensitivity(
     case: Any, rng: np.random.Generator, relation: Relation
 ) -> None:
-    rows, targets = crossed(adversarial_rows(case, rng), case.every_target())
-    models = adversarial_models(case, rng)
+    rows, targets = crossed(case.adversarial_rows(rng), case.every_target())
+    models = case.adversarial_models(rng)
     gradients = at_each(case.loss.gradient, case.shards(rows, targets), models)
     if relation is Relation.REPLACE:
         reached = np.stack([cdist(one, one) for one in gradients])
@@ -253,9 +164,7 @@ def test_an_adversarial_neighbour_comes_close_to_the_sensitivity_in_the_1_norm(
     row = np.full(width, case.bound / math.sqrt(width))
     turned = np.append(-row[:-1], row[-1])
     rows, targets = crossed(np.stack([row, turned]), case.every_target())
-    outputs = case.loss.outputs(case.classes)
-    mixes = [np.array(mix) for mix in itertools.product((-1.0, 0.0, 1.0), repeat=outputs) if any(mix)]
-    models = np.stack([np.outer(1000.0 * np.eye(width)[-1], mix).ravel() for mix in mixes])
+    models = np.stack([np.outer(1000.0 * np.eye(width)[-1], mix).ravel() for mix in case.mixes()])
     gradients = at_each(case.loss.gradient, case.shards(rows, targets), models)
     if relation is Relation.REPLACE:
         reached, share = max(cdist(one, one, "cityblock").max() for one in gradients), 1.0 - 1.0 / width

@@ -8,7 +8,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpadmm._threads import one_thread_pool
-from dpadmm.engine.loop import Cohort, rounds, start, without_memory
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.privacy.randomness import SeededRandomness
@@ -22,7 +24,7 @@ def two_threads():
 
 def step(cohort, state):
     """The state one round on."""
-    return next(rounds(cohort, state))
+    return next(rounds(cohort, state, InProcessExecutor()))
 
 
 def blas_threads():
@@ -60,12 +62,12 @@ def test_running_means_are_over_the_rounds_they_name(experiment):
     prepared = prepare(experiment(rounds=6))
     cohort = Cohort.of(prepared.plan, prepared.shards, [0, 3], SeededRandomness(1))
     local, common = [np.zeros((10, 4))], []
-    for state in rounds(cohort, start(cohort)):
+    for state in rounds(cohort, SimulationState.of(cohort), InProcessExecutor()):
         local.append(state.agents.released)
-        common.append(state.common)
+        common.append(state.shared.model)
         np.testing.assert_allclose(state.mean_local, np.mean(local[1:], axis=0), rtol=1e-13, atol=1e-16)
         np.testing.assert_allclose(state.mean_local_before, np.mean(local[:-1], axis=0), rtol=1e-13, atol=1e-16)
-        np.testing.assert_allclose(state.mean_common, np.mean(common, axis=0), rtol=1e-13, atol=1e-16)
+        np.testing.assert_allclose(state.shared.mean_model, np.mean(common, axis=0), rtol=1e-13, atol=1e-16)
 
 
 @pytest.mark.parametrize("algorithm", ["dp-admm", "pvp", "dvp", "admm"])
@@ -76,12 +78,12 @@ def test_a_step_leaves_its_state_as_it_was(algorithm, penalty, experiment):
         penalty = "none"
     prepared = prepare(experiment(algorithm, penalty=penalty, strength=0.05))
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(1))
-    state = step(cohort, step(cohort, start(cohort)))
+    state = step(cohort, step(cohort, SimulationState.of(cohort)))
     released, dual = state.agents.released.copy(), state.agents.dual.copy()
     first, again = step(cohort, state), step(cohort, state)
     np.testing.assert_array_equal(state.agents.released, released)
     np.testing.assert_array_equal(state.agents.dual, dual)
-    np.testing.assert_array_equal(first.common, again.common)
+    np.testing.assert_array_equal(first.shared.model, again.shared.model)
     np.testing.assert_array_equal(first.agents.memory.point, again.agents.memory.point)
 
 
@@ -97,13 +99,17 @@ def test_rows_of_a_cohort_are_agents_run_after_run(experiment):
     np.testing.assert_array_equal(cohort.to_rows(np.array([[1.0], [2.0]])).ravel(), [1.0] * 5 + [2.0] * 5)
     # Run 2 is the same in any company.
     alone = Cohort.of(prepared.plan, prepared.shards, [2], SeededRandomness(1))
-    np.testing.assert_array_equal(step(cohort, start(cohort)).common[1:], step(alone, start(alone)).common)
+    np.testing.assert_array_equal(
+        step(cohort, SimulationState.of(cohort)).shared.model[1:], step(alone, SimulationState.of(alone)).shared.model
+    )
 
 
 def test_what_leaves_the_engine_holds_no_solver_memory(experiment):
     prepared = prepare(experiment("pvp", rounds=2))
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(1))
-    state = step(cohort, start(cohort))
+    state = step(cohort, SimulationState.of(cohort))
     assert state.agents.memory.private
-    assert not without_memory(state).agents.memory.private
-    np.testing.assert_array_equal(without_memory(state).common, state.common)
+    # Only the shared state leaves, and all of it is a function of releases.
+    memory = {values.tobytes() for values in state.agents.memory.private.values()}
+    assert not memory & {values.tobytes() for values in state.shared.to_arrays().values()}
+    assert set(vars(state.shared)) == {"round", "server", "model", "mean_model", "released"}

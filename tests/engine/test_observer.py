@@ -8,7 +8,9 @@ from dpadmm.admm.consensus import Star
 from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.perturbations import Gradient, Output
 from dpadmm.admm.solvers import Exact, Linearised
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
@@ -34,8 +36,8 @@ def test_metrics_are_what_the_spec_says(penalty, experiment):
     def punished(x):
         return 0.05 * (np.abs(x).sum() if penalty == "l1" else 0.5 * (x**2).sum())
 
-    for state in rounds(cohort, start(cohort)):
-        local, common = cohort.by_run(state.agents.released), state.common
+    for state in rounds(cohort, SimulationState.of(cohort), InProcessExecutor()):
+        local, common = cohort.by_run(state.agents.released), state.shared.model
         visited.append(local.copy())
         broadcasts.append(common.copy())
         measured = observer.measure(state)
@@ -60,7 +62,7 @@ def test_metrics_are_what_the_spec_says(penalty, experiment):
                 for i, (a, b) in enumerate(records)
             )
             assert measured["augmented_objective"][run] == pytest.approx(augmented, rel=1e-12)
-        np.testing.assert_allclose(state.mean_common, mean_common, rtol=1e-12)
+        np.testing.assert_allclose(state.shared.mean_model, mean_common, rtol=1e-12)
 
 
 @pytest.mark.parametrize("weighting", ["owners", "records"])
@@ -74,9 +76,9 @@ def test_the_training_loss_weighs_as_the_problem_does(algorithm, weighting, expe
     cohort = Cohort.of(prepared.plan, prepared.shards, [0, 1], SeededRandomness(7))
     observer, shards = Observer(cohort, prepared.test, prepared.delta), prepared.shards
     assert shards.counts.max() > 3 * shards.counts.min()
-    *_, state = rounds(cohort, start(cohort))
+    *_, state = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
     measured = observer.measure(state)
-    for run, z in enumerate(state.common):
+    for run, z in enumerate(state.shared.model):
         per_record = np.log1p(np.exp(-shards.targets * (shards.features @ z)))
         owners = np.mean([per_record[i:j].mean() for i, j in zip(shards.starts, shards.stops, strict=True)])
         loss, others = (owners, per_record.mean()) if weighting == "owners" else (per_record.mean(), owners)
@@ -93,15 +95,15 @@ def test_a_server_first_run_is_averaged_over_what_was_answered(updates, experime
     """Theorem 5.3's z is the mean of the broadcasts that agents answered, and x that of what they sent."""
     prepared = prepare(experiment("obj-g", updates=updates, rounds=6))
     cohort = Cohort.of(prepared.plan, prepared.shards, [0, 3], SeededRandomness(1))
-    state = start(cohort)
+    state = SimulationState.of(cohort)
     local, answered = [], []
-    for reached in rounds(cohort, state):
-        answered.append(state.common)
+    for reached in rounds(cohort, state, InProcessExecutor()):
+        answered.append(state.shared.model)
         local.append(reached.agents.released)
         state = reached
-        np.testing.assert_allclose(state.mean_common, np.mean(answered, axis=0), rtol=1e-13, atol=1e-16)
+        np.testing.assert_allclose(state.shared.mean_model, np.mean(answered, axis=0), rtol=1e-13, atol=1e-16)
         np.testing.assert_allclose(state.mean_local, np.mean(local, axis=0), rtol=1e-13, atol=1e-16)
-    assert (np.abs(state.common - state.mean_common) > 1e-6).all()
+    assert (np.abs(state.shared.model - state.shared.mean_model) > 1e-6).all()
 
 
 @pytest.mark.parametrize("algorithm", ["obj-g", "obj-l", "out-g", "out-l"])
@@ -118,7 +120,7 @@ def test_averages_of_exact_admm_with_a_kink_are_of_what_was_released(experiment)
     prepared = prepare(experiment("admm", penalty="l1", strength=0.05, rounds=4))
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(7))
     visited = [np.zeros((5, 4))]
-    for state in rounds(cohort, start(cohort)):
+    for state in rounds(cohort, SimulationState.of(cohort), InProcessExecutor()):
         np.testing.assert_allclose(state.mean_local_before, np.mean(visited, axis=0), rtol=1e-12, atol=1e-15)
         visited.append(state.agents.released.copy())
 
@@ -160,7 +162,7 @@ def test_phases_are_counted_as_often_as_they_were_played(cycle, done, experiment
     if cycle == 3:  # told apart from the second phase
         third = Output("gamma-norm").calibrate(plan.setting, Exact(), Multiplier(5.0))
         plan = Algorithm("mine", "", "", Star(), phases).plan(plan.setting, Multiplier(4.0))
-        plan = type(plan)(plan.algorithm, plan.setting, (*plan.noise[:2], third), plan.level)
+        plan = type(plan)(plan.algorithm, plan.setting, (*plan.noise[:2], third), plan.level, plan.request)
     events = [GaussianDpEvent(4.0), PureDpEvent(0.25), PureDpEvent(0.2)]
     expected = {}
     for k in range(done):

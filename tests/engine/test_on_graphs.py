@@ -9,7 +9,9 @@ import pytest
 
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.engine import run as module
-from dpadmm.engine.loop import Cohort, evaluate, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import evaluate, rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.output.history import History
 from dpadmm.engine.prepare import prepare
@@ -48,17 +50,17 @@ def cohort_of(prepared, runs=(0,)):
 def test_nodes_hear_their_neighbours_and_the_run_is_their_mean(algorithm, experiment):
     prepared = prepare(experiment(algorithm, rounds=5))
     cohort, graph = cohort_of(prepared, (0, 3)), parse_topology("erdos-renyi:5:0.5")
-    np.testing.assert_array_equal(start(cohort).server.common, np.zeros((10, 4)))
+    np.testing.assert_array_equal(SimulationState.of(cohort).shared.server.common, np.zeros((10, 4)))
     means = []
-    for state in rounds(cohort, start(cohort)):
+    for state in rounds(cohort, SimulationState.of(cohort), InProcessExecutor()):
         released = state.agents.released.reshape(2, 5, 4)
         for run in range(2):
             for node in range(5):
                 near = [released[run, j] for j in graph.neighbours(node)]
-                np.testing.assert_array_equal(state.server.common[5 * run + node], sum(near) / len(near))
-        np.testing.assert_array_equal(state.common, released.mean(axis=1))
-        means.append(state.common)
-        np.testing.assert_allclose(state.mean_common, np.mean(means, axis=0), rtol=1e-13, atol=1e-16)
+                np.testing.assert_array_equal(state.shared.server.common[5 * run + node], sum(near) / len(near))
+        np.testing.assert_array_equal(state.shared.model, released.mean(axis=1))
+        means.append(state.shared.model)
+        np.testing.assert_allclose(state.shared.mean_model, np.mean(means, axis=0), rtol=1e-13, atol=1e-16)
         assert (state.agents.slope is not None) == (algorithm in RECYCLED and state.round % 2 == 1)
     assert (released[0] != released[1]).all() == (algorithm != "m-admm")  # runs differ in their noise
 
@@ -69,7 +71,10 @@ def test_a_recycled_round_is_made_of_what_neighbours_released(algorithm, experim
     rho, damping = 0.01, 0.002
     prepared = prepare(experiment(algorithm, rounds=6, rho=rho, damping=damping))
     cohort, graph = cohort_of(prepared), parse_topology("erdos-renyi:5:0.5")
-    released = [np.zeros((5, 4)), *(state.agents.released for state in rounds(cohort, start(cohort)))]
+    released = [
+        np.zeros((5, 4)),
+        *(state.agents.released for state in rounds(cohort, SimulationState.of(cohort), InProcessExecutor())),
+    ]
     for round in (2, 4, 6):
         before, last = released[round - 2 : round]
         theta = rho * 1.04 ** (round // 2) if algorithm == "private-mr-admm" else rho
@@ -82,10 +87,11 @@ def test_a_recycled_round_is_made_of_what_neighbours_released(algorithm, experim
 
 def test_a_result_is_the_mean_of_the_nodes(experiment):
     prepared = prepare(experiment("private-r-admm", repeats=2))
-    *_, state = rounds(cohort_of(prepared, (0, 1)), start(cohort_of(prepared, (0, 1))))
+    cohort = cohort_of(prepared, (0, 1))
+    *_, state = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
     result = train(prepared.experiment)
     np.testing.assert_array_equal(result.models, state.agents.released.reshape(2, 5, 4).mean(axis=1))
-    np.testing.assert_array_equal(result.mean_models, state.mean_common)
+    np.testing.assert_array_equal(result.mean_models, state.shared.mean_model)
 
 
 @pytest.mark.parametrize("algorithm", ["private-r-admm", "m-admm-penalty"])
@@ -93,9 +99,9 @@ def test_a_result_is_the_mean_of_the_nodes(experiment):
 def test_a_step_leaves_its_state_as_it_was(algorithm, done, experiment):
     """Before a recycled round as before any other."""
     cohort = cohort_of(prepare(experiment(algorithm, rounds=5)))
-    state = list(rounds(cohort, start(cohort)))[done - 1]
+    state = list(rounds(cohort, SimulationState.of(cohort), InProcessExecutor()))[done - 1]
     before = {name: values.copy() for name, values in state.agents.to_arrays().items()}
-    first, again = next(rounds(cohort, state)), next(rounds(cohort, state))
+    first, again = next(rounds(cohort, state, InProcessExecutor())), next(rounds(cohort, state, InProcessExecutor()))
     for name, values in state.agents.to_arrays().items():
         np.testing.assert_array_equal(values, before[name])
     np.testing.assert_array_equal(first.agents.released, again.agents.released)
@@ -108,8 +114,9 @@ def test_ten_repeats_side_by_side_are_ten_runs(algorithm, experiment, same, monk
     assert len(np.unique(together.models[:, 0])) == 10
     prepared = prepare(spec)
     for run in (0, 4, 9):
-        *_, alone = rounds(cohort_of(prepared, (run,)), start(cohort_of(prepared, (run,))))
-        np.testing.assert_array_equal(together.models[run], alone.common[0])
+        cohort = cohort_of(prepared, (run,))
+        *_, alone = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
+        np.testing.assert_array_equal(together.models[run], alone.shared.model[0])
     monkeypatch.setattr(module, "NUMBERS_AT_ONCE", 1)
     assert [list(group) for group in module._groups(prepared)] == [[run] for run in range(10)]
     same(together, train(spec))
@@ -132,7 +139,7 @@ def test_metrics_are_of_the_nodes_mean_and_of_every_node(algorithm, experiment):
     def wrong(x):
         return np.mean((test.features @ x > 0) != test.targets)
 
-    for state in rounds(cohort, start(cohort)):
+    for state in rounds(cohort, SimulationState.of(cohort), InProcessExecutor()):
         measured, nodes = observer.measure(state), observer.of_nodes(state)
         assert "augmented_objective" not in measured
         assert list(nodes) == ["disagreement"]
@@ -180,8 +187,10 @@ def test_nodes_are_written_down_one_by_one(experiment, tmp_path):
     # Which is what a look at the states says.
     prepared = prepare(result.experiment)
     cohort = cohort_of(prepared, (0, 1))
-    states = [state for state in rounds(cohort, start(cohort)) if state.round in (5, 10, 12)]
-    apart = [state.agents.released.reshape(2, 5, 4) - state.common[:, None] for state in states]
+    states = [
+        state for state in rounds(cohort, SimulationState.of(cohort), InProcessExecutor()) if state.round in (5, 10, 12)
+    ]
+    apart = [state.agents.released.reshape(2, 5, 4) - state.shared.model[:, None] for state in states]
     table = np.array([float(row[3]) for row in rows]).reshape(2, 3, 5)
     np.testing.assert_allclose(table, np.linalg.norm(apart, axis=3).transpose(1, 0, 2), rtol=1e-12)
     assert (table > 0).all()
@@ -231,7 +240,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(algorithm, kept, exp
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-@pytest.mark.parametrize("part", ["agents.slope", "agents.dual", "agents.released", "server.common"])
+@pytest.mark.parametrize("part", ["agents.slope", "agents.dual", "released", "server.common"])
 def test_what_a_run_on_a_graph_keeps_is_all_needed(part, experiment, tmp_path):
     """Without any of it the rest would be another run: so the test above would notice if it were lost."""
     spec = experiment("private-r-admm", rounds=6, repeats=2)
@@ -470,8 +479,9 @@ def test_an_estimate_of_the_error_is_of_each_nodes_own_model(experiment):
     spec = experiment("private-r-admm", epsilon=2000.0, evaluation_epsilon=1000.0, rounds=3, split="dirichlet:0.5")
     prepared = prepare(spec)
     cohort, shards = cohort_of(prepared, (0, 4)), prepared.shards
-    *_, state = rounds(cohort, start(cohort))
-    found = evaluate(cohort, state)
+    executor = InProcessExecutor()
+    *_, state = rounds(cohort, SimulationState.of(cohort), executor)
+    found = evaluate(cohort, state, executor)
     assert found.shape == (2, 5)
 
     def wrong(owner, x):
@@ -481,7 +491,7 @@ def test_an_estimate_of_the_error_is_of_each_nodes_own_model(experiment):
     own = state.agents.released.reshape(2, 5, 4)
     truth = [[wrong(node, own[run, node]) for node in range(5)] for run in range(2)]
     np.testing.assert_allclose(found, truth, atol=2e-3)
-    of_the_mean = [[wrong(node, state.common[run]) for node in range(5)] for run in range(2)]
+    of_the_mean = [[wrong(node, state.shared.model[run]) for node in range(5)] for run in range(2)]
     assert np.abs(np.array(truth) - of_the_mean).max() > 0.01  # the two can be told apart
     result = train(prepared.experiment.changed(repeats=1))
     assert result.estimated_error == pytest.approx(np.mean(truth[0]), abs=2e-3)

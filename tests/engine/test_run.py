@@ -9,7 +9,7 @@ import pytest
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.rounds import begin
 from dpadmm.engine import run as module
-from dpadmm.engine.loop import RUN, Cohort, start
+from dpadmm.engine.cohort import RUN, Cohort, SimulationState
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
@@ -250,7 +250,7 @@ def test_a_batch_of_agents_in_float32_is_batches_of_one(algorithm, experiment):
     )
     plan, shards, seeded = prepared.plan, prepared.shards, SeededRandomness(3)
     together = Cohort.of(plan, shards, [0], seeded)
-    alone = [together.agent(start(together))]
+    alone = [together.whole.agent(SimulationState.of(together).agents, 0)]
     for i, (first, last) in enumerate(zip(shards.starts, shards.stops, strict=True)):
         own = gather(
             shards.features[first:last],

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.engine.output.checkpoint import load
 from dpadmm.engine.output.model import Model
 from dpadmm.federation.server.run_folder import RunFolder
-from dpadmm.federation.server.state import load
+from dpadmm.federation.server.state import CoordinatorState
 from dpadmm.privacy.ledger.verify import verify
 
 RING = {"algorithm": "private-r-admm", "topology": "ring:3"}
@@ -52,5 +53,7 @@ def all_once(lived: Any, rounds: int = 6) -> None:
 
 def load_round(folder: RunFolder) -> int:
     """The last round that the coordinator has written down."""
-    path, agreement = folder.path / "checkpoint.bin", folder.agreement()
-    return load(path, agreement.digest)[0].round if path.exists() and agreement is not None else 0
+    path, agreement = folder.path / "checkpoint.npz", folder.agreement()
+    if not path.exists() or agreement is None:
+        return 0
+    return load(path, agreement.digest, CoordinatorState.from_arrays)[0].round

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.rho import ConstantRho, GeometricRho
-from dpadmm.admm.rounds import absorb, answer, begin, combine
+from dpadmm.admm.rounds import absorb, begin, next_server, solve_and_perturb
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.penalties import L2
@@ -42,8 +42,8 @@ def walk(plan, shards, first=None, draw=random_bits):
     server = plan.algorithm.consensus.opening(plan.setting, state.released, 1)
     released, duals, states = [state.released], [state.dual], [state]
     for k in range(1, plan.setting.rounds + 1):
-        release, state = answer(plan, state, shards, server.common, k, draw(k))
-        server = combine(plan, server, release.value[None], k)
+        release, state = solve_and_perturb(plan, state, shards, server.common, k, draw(k))
+        server = next_server(plan, server, release.value[None], k)
         states.append(state)
         state = absorb(plan, state, server.common, k)
         released.append(release.value)

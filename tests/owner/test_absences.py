@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from owners import GOOD, play, refused, several
 
-from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
+from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.request import Request
 from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
@@ -40,7 +40,7 @@ def test_missed_rounds_are_taken_in_by_their_inputs_and_closed(sample: ModuleTyp
     def random_bits(purpose: str, count: int) -> Any:
         return sample.Repeatable().random_bits(np.zeros(1, int), np.zeros(1, int), 4, purpose, count)
 
-    expected, _ = answer(plan, state, agent.shards, sample.inputs(4), 4, random_bits)
+    expected, _ = solve_and_perturb(plan, state, agent.shards, sample.inputs(4), 4, random_bits)
     np.testing.assert_array_equal(value, expected.value)
     assert sum(agent.ledger.spent().values()) == 2
     restarted = sample.agent(path, None, sample.Repeatable())
@@ -88,10 +88,10 @@ def test_an_owner_that_was_dropped_has_not_moved_its_dual_meanwhile(sample: Modu
         zero = np.zeros(1, dtype=np.int64)
         return lambda purpose, count: sample.Repeatable().random_bits(zero, zero, round, purpose, count)
 
-    release, state = answer(plan, begin(plan), agent.shards, sample.inputs(1), 1, random_bits(1))
+    release, state = solve_and_perturb(plan, begin(plan), agent.shards, sample.inputs(1), 1, random_bits(1))
     np.testing.assert_array_equal(release.value, first)
     state = absorb(plan, state, sample.inputs(2), 1)
-    expected, state = answer(plan, state, agent.shards, sample.inputs(4), 4, random_bits(4))
+    expected, state = solve_and_perturb(plan, state, agent.shards, sample.inputs(4), 4, random_bits(4))
     np.testing.assert_array_equal(value, expected.value)
     np.testing.assert_array_equal(agent.state("run").dual, state.dual)
     assert sum(agent.ledger.spent().values()) == 2
@@ -104,7 +104,10 @@ def test_an_owner_that_was_dropped_has_not_moved_its_dual_meanwhile(sample: Modu
         assert asked.answer(sample.request(terms, 4, missed_inputs=missed)).value.tobytes() == value.tobytes()
     after = restarted.answer(sample.request(terms, 5)).value
     state = absorb(plan, state, sample.inputs(5), 4)
-    assert answer(plan, state, agent.shards, sample.inputs(5), 5, random_bits(5))[0].value.tobytes() == after.tobytes()
+    assert (
+        solve_and_perturb(plan, state, agent.shards, sample.inputs(5), 5, random_bits(5))[0].value.tobytes()
+        == after.tobytes()
+    )
     assert sum(agent.ledger.spent().values()) == 3
 
 
@@ -133,7 +136,7 @@ def test_duals_sum_to_zero_whoever_is_dropped_and_the_run_ends_where_all_records
     ]
     for owner in owners:
         owner.join("run", terms)
-    server, missed = opening(plan, 1), {}
+    server, missed = first_state(plan, 1).server, {}
     for round in range(1, 101):
         found = []
         for i, owner in enumerate(owners):
@@ -146,7 +149,7 @@ def test_duals_sum_to_zero_whoever_is_dropped_and_the_run_ends_where_all_records
         duals = np.concatenate([owner.state("run").dual for owner in owners])
         if round not in away:  # then all of them have heard the same broadcasts
             np.testing.assert_allclose(duals.sum(axis=0), 0.0, atol=1e-12)
-        server = combine(plan, server, np.stack([np.concatenate(found)]), round)
+        server = next_server(plan, server, np.stack([np.concatenate(found)]), round)
     assert np.abs(duals).max() > 1e-3
     pooled = [sample.shards(seed=i) for i in range(3)]
     together = gather(
@@ -268,7 +271,7 @@ def test_a_server_that_reuses_stale_releases_keeps_the_duals_of_owners_that_miss
     ]
     for owner in owners:
         owner.join("run", terms)
-    server, last, missed = opening(plan, 1), begin(plan).released, {}
+    server, last, missed = first_state(plan, 1).server, begin(plan).released, {}
     for round in range(1, 7):
         for i, owner in enumerate(owners):
             if i == 1 and round in (3, 4):
@@ -278,7 +281,7 @@ def test_a_server_that_reuses_stale_releases_keeps_the_duals_of_owners_that_miss
             asked = Request("run", terms.digest, round, server.common, dict(given))
             last = np.concatenate([last[:i], owner.answer(asked).value, last[i + 1 :]])
             given.clear()
-        server = combine(plan, server, last[None], round)
+        server = next_server(plan, server, last[None], round)
         if round not in (3, 4):
             duals = np.concatenate([owner.state("run").dual for owner in owners])
             np.testing.assert_allclose(server.dual[0], duals.mean(axis=0), rtol=1e-10, atol=1e-13)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from owners import LOCAL, PRIVATE, play, several
 
-from dpadmm.admm.rounds import answer, begin
+from dpadmm.admm.rounds import begin, solve_and_perturb
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.events import SelfComposedDpEvent
 from dpadmm.privacy.ledger.verify import verify
@@ -38,7 +38,9 @@ def test_protecting_three_records_triples_the_noise_for_the_same_event(
     if algorithm == "pvp":  # noise on the answer: the answer is where 3 * one - three are apart
         plan = sample.agreement("pvp").plan().take(np.array([0]))
         random_bits = np.zeros((1, 3), np.uint64)
-        exact, _ = answer(_silent(plan), begin(plan), sample.shards(), sample.inputs(1), 1, lambda *_: random_bits)
+        exact, _ = solve_and_perturb(
+            _silent(plan), begin(plan), sample.shards(), sample.inputs(1), 1, lambda *_: random_bits
+        )
         np.testing.assert_allclose(three - exact.value, 3 * (one - exact.value), rtol=1e-6)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from owners import LOCAL, PRIVATE, play, refused, several
 
-from dpadmm.admm.rounds import absorb, answer, begin
+from dpadmm.admm.rounds import absorb, begin, solve_and_perturb
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.request import Request
@@ -96,7 +96,7 @@ def test_a_batch_through_an_agent_equals_the_functions_it_calls(sample: ModuleTy
             return SeededRandomness(2).random_bits(runs, members, round, purpose, count)
 
         state = absorb(rows, state, np.repeat(common, 3, axis=0), round - 1)
-        expected, state = answer(rows, state, records, np.repeat(common, 3, axis=0), round, random_bits)
+        expected, state = solve_and_perturb(rows, state, records, np.repeat(common, 3, axis=0), round, random_bits)
         found = agent.answer(Request("batch", "batch", round, common))
         assert found.value.tobytes() == expected.value.tobytes()
         assert found.events == expected.events

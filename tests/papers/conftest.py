@@ -12,7 +12,9 @@ from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.datasets import simulate
-from dpadmm.engine.loop import Cohort, State, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Logistic, Loss
@@ -71,12 +73,12 @@ def terms(relations: Callable[[Algorithm], tuple[Relation, ...]]) -> Callable[..
 
 
 @pytest.fixture(scope="session")
-def played() -> Callable[..., list[State]]:
+def played() -> Callable[..., list[SimulationState]]:
     """played(plan, shards, seed, runs): the states after every round."""
 
-    def play(plan: Plan, shards: Shards, seed: int = 0, runs: Any = (0,)) -> list[State]:
+    def play(plan: Plan, shards: Shards, seed: int = 0, runs: Any = (0,)) -> list[SimulationState]:
         cohort = Cohort.of(plan, shards, list(runs), SeededRandomness(seed))
-        return list(rounds(cohort, start(cohort)))
+        return list(rounds(cohort, SimulationState.of(cohort), InProcessExecutor()))
 
     return play
 

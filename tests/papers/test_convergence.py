@@ -38,7 +38,7 @@ def test_the_mean_gap_is_below_the_constant_step_bound(case, rounds, noise, simu
     where = state.mean_local_before if case == "kink" else state.mean_local
     at_best = problem.objective(shards, np.tile(best, (3, 1)))
     gap = problem.objective(everyone, where).reshape(RUNS, 3) - at_best
-    apart = state.mean_local.reshape(RUNS, 3, 3) - state.mean_common[:, None]
+    apart = state.mean_local.reshape(RUNS, 3, 3) - state.shared.mean_model[:, None]
     residual = np.linalg.norm(apart, axis=2)
 
     n, T, D = 3, rounds, 3

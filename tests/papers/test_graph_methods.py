@@ -24,9 +24,9 @@ from scipy.optimize import minimize
 from dpadmm.admm.consensus import Neighbours
 from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.rho import ConstantRho, GeometricRho
-from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
+from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.admm.topology.graph import parse_topology
-from dpadmm.engine.loop import Cohort, start
+from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.reference import optimum
@@ -127,7 +127,7 @@ def test_without_noise_all_nodes_reach_the_pooled_optimum(name, graph, shards, s
     best = optimum(PROBLEM, shards, 3, 1e-11)
     assert np.linalg.norm(best) > 1.0
     np.testing.assert_allclose(state.agents.released, np.tile(best, (5, 1)), atol=1e-6)
-    np.testing.assert_allclose(state.common, best[None], atol=1e-6)
+    np.testing.assert_allclose(state.shared.model, best[None], atol=1e-6)
 
 
 def weighted_optimum(shards, weights):
@@ -190,7 +190,7 @@ def test_where_nodes_begin_is_broadcast_before_the_first_round(graph, shards, se
     first = begin(plan).released
     np.testing.assert_allclose(first, np.tile(0.2 + 0.1 * np.arange(5)[:, None], (1, 3)), atol=1e-15)
     cohort = Cohort.of(plan, shards, [0, 1], SeededRandomness(0))
-    for heard in (opening(plan, 2).common, start(cohort).server.common):
+    for heard in (first_state(plan, 2).server.common, SimulationState.of(cohort).shared.server.common):
         for i in range(5):
             mean = 0.2 + 0.1 * sum(near[i]) / len(near[i])
             np.testing.assert_allclose(heard.reshape(2, 5, 3)[:, i], mean, atol=1e-15)
@@ -227,9 +227,9 @@ def test_a_node_hears_its_neighbours_and_nobody_else(name, shards, setting):
 
     def next_answer(k, values, held=shards):
         """From other releases or records; what the solver remembers of its records is forgotten."""
-        heard = combine(plan, None, values[None], k).common
+        heard = next_server(plan, None, values[None], k).common
         state = absorb(plan, replace(states[k], memory=replace(states[k].memory, private={})), heard, k)
-        return answer(plan, state, held, heard, k + 1, random_bits(k + 1))[0].value
+        return solve_and_perturb(plan, state, held, heard, k + 1, random_bits(k + 1))[0].value
 
     for k in (1, 2):
         before = next_answer(k, released[k])
@@ -260,7 +260,7 @@ def test_a_node_alone_answers_as_it_does_among_all(name, shards, setting, played
             if k > 1:
                 state = absorb(mine, state, heard, k - 1)
             np.testing.assert_array_equal(state.dual[0], duals[k - 1][i])
-            release, state = answer(mine, state, shards.take([i]), heard, k, random_bits(k, [i]))
+            release, state = solve_and_perturb(mine, state, shards.take([i]), heard, k, random_bits(k, [i]))
             np.testing.assert_array_equal(release.value[0], released[k][i])
             assert release.events == (plan.events(k)[i],)
     together = played(plan, shards, runs=(3, 7))[-1].agents.released

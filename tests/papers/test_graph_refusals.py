@@ -8,7 +8,7 @@ from graph_walks import ON_GRAPHS, by_objective, hand_ratio
 
 from dpadmm.admm.noise import Density, Multiplier, PaperNoise
 from dpadmm.admm.rho import BalancedRho, GeometricRho, GrowingRho
-from dpadmm.admm.rounds import opening
+from dpadmm.admm.rounds import first_state
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.errors import InputError
 from dpadmm.owner.agreement import Agreement
@@ -25,7 +25,7 @@ def test_a_network_is_needed_with_a_node_for_each(name, setting):
     with pytest.raises(InputError, match="a graph of 4 nodes for 5 agents: it must have a node for each"):
         ALGORITHMS[name].plan(setting("ring:4"), request)
     with pytest.raises(InputError, match="must hold 6 nodes"):  # a plan may be of some nodes; a start is of all
-        opening(ALGORITHMS[name].plan(setting("ring:6"), request), 1)
+        first_state(ALGORITHMS[name].plan(setting("ring:6"), request), 1)
 
 
 @pytest.mark.parametrize("values", [(1.0, 1.1), (1.0, 1.1, 1.0, 1.0), (1.0,) * 6], ids=len)

@@ -64,7 +64,7 @@ def gaps(name, strength, eta, updates, average, rounds, noise, simulated, terms,
     state = played(plan, shards, runs=range(RUNS))[-1]
     at_best = problem.objective(shards, np.tile(best_point, (3, 1)))
     gap = problem.objective(shards.tile(RUNS), state.mean_local).reshape(RUNS, 3) - at_best
-    apart = np.linalg.norm(state.mean_local.reshape(RUNS, 3, D) - state.mean_common[:, None], axis=2)
+    apart = np.linalg.norm(state.mean_local.reshape(RUNS, 3, D) - state.shared.mean_model[:, None], axis=2)
     return gap.sum(axis=1), apart.sum(axis=1), best_point @ best_point, noise / np.array(SIZES)
 
 
@@ -129,7 +129,7 @@ def test_without_noise_the_pooled_optimum_is_reached(name, rounds, near, penalty
     state = played(recipe.plan(terms(problem, shards, rounds=rounds), Multiplier(0.0)), shards)[-1]
     best_point = optimum(problem, shards, 3)
     assert np.linalg.norm(best_point) > 0.3
-    np.testing.assert_allclose(state.common[0], best_point, atol=near)
+    np.testing.assert_allclose(state.shared.model[0], best_point, atol=near)
     np.testing.assert_allclose(state.agents.released, np.tile(best_point, (3, 1)), atol=3 * near)
 
 

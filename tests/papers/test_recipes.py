@@ -1,7 +1,6 @@
 """The contract of every recipe: it runs, changes nothing in itself, repeats, spends its budget, and has its twin."""
 
 import copy
-import hashlib
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -10,19 +9,19 @@ import pytest
 from dpadmm.admm.noise import Multiplier, TotalBudget
 from dpadmm.admm.perturbations import Objective
 from dpadmm.admm.perturbations.batches import UniformCost
-from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
 from dpadmm.admm.solvers import Exact, GradientSteps
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import NonPrivateDpEvent, flatten
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS, Logistic
 from dpadmm.problems.penalties import L1, L2, PENALTIES
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Box
+from dpadmm.testing.privacy import check_twin
+from dpadmm.testing.runs import SmallRun, bits, check_alone
 
 PRIVATE = {name: recipe for name, recipe in ALGORITHMS.items() if recipe.private}
 every_recipe = pytest.mark.parametrize("recipe", ALGORITHMS.values(), ids=ALGORITHMS)
@@ -87,15 +86,6 @@ def brief(recipe):
     return recipe.tuned(updates=2, batch=0.5) if recipe.name in SAMPLED else recipe
 
 
-def bits(states):
-    """All numbers of a run, in one digest."""
-    digest = hashlib.sha256()
-    for state in states:
-        for values in (state.common, state.agents.released, state.agents.dual, state.mean_common, state.mean_local):
-            digest.update(np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
-
-
 def accepts(recipe, setting):
     try:
         recipe.check(setting)
@@ -144,8 +134,8 @@ def test_it_runs(recipe, simulated, terms, played):
     shards = simulated()
     states = played(recipe.plan(terms(problem_for(recipe), shards, recipe), request_for(recipe)), shards)
     assert [state.round for state in states] == [1, 2, 3, 4, 5]
-    assert all(np.isfinite(state.common).all() for state in states)
-    assert (states[-1].common != 0).all()
+    assert all(np.isfinite(state.shared.model).all() for state in states)
+    assert (states[-1].shared.model != 0).all()
 
 
 @every_recipe
@@ -196,11 +186,10 @@ def test_without_noise_it_is_its_twin_bit_for_bit(recipe, loss, simulated, terms
 
 
 @every_private_recipe
-def test_zero_noise_asked_for_from_the_start_is_the_twin_as_it_is(recipe, simulated, terms, played):
+def test_zero_noise_asked_for_from_the_start_is_the_twin_as_it_is(recipe, simulated, terms):
     shards = simulated()
     setting = terms(problem_for(recipe), shards, recipe)
-    twin = ALGORITHMS[recipe.twin].plan(setting, Multiplier(0.0))
-    assert bits(played(recipe.plan(setting, Multiplier(0.0)), shards)) == bits(played(twin, shards))
+    check_twin(SmallRun(recipe, setting, shards), ALGORITHMS[recipe.twin])
 
 
 @with_losses(ALGORITHMS)
@@ -212,27 +201,7 @@ def test_a_batch_of_n_is_n_batches_of_one_bit_for_bit(recipe, loss, simulated, t
     if not accepts(recipe, setting):
         assert may_refuse(recipe, loss)
         return
-    plan = recipe.plan(setting, request_for(recipe))
-    state, server = begin(plan), opening(plan, 1)
-    alone = [begin(plan.take([i])) for i in range(4)]
-
-    def random_bits(round, agents):
-        runs = np.zeros(len(agents), dtype=np.int64)
-        return lambda purpose, count: SeededRandomness(1).random_bits(runs, np.asarray(agents), round, purpose, count)
-
-    for k in range(1, 6):
-        common = np.repeat(server.common, 4 // len(server.common), axis=0)  # on a graph all hear something else
-        release, state = answer(plan, state, shards, common, k, random_bits(k, range(4)))
-        server = combine(plan, server, release.value[None], k)
-        after = np.repeat(server.common, 4 // len(server.common), axis=0)
-        state = absorb(plan, state, after, k)
-        for i in range(4):
-            mine = plan.take([i])
-            single, alone[i] = answer(mine, alone[i], shards.take([i]), common[[i]], k, random_bits(k, [i]))
-            alone[i] = absorb(mine, alone[i], after[[i]], k)
-            np.testing.assert_array_equal(single.value[0], release.value[i])
-            np.testing.assert_array_equal(alone[i].dual[0], state.dual[i])
-            assert single.events == (release.events[i],)
+    check_alone(SmallRun(recipe, setting, shards), recipe.plan(setting, request_for(recipe)))
 
 
 @pytest.mark.parametrize("penalty", ["l2", "l1"])
@@ -248,7 +217,7 @@ def test_without_noise_the_pooled_optimum_is_reached(name, rounds, near, penalty
     state = played(recipe.plan(terms(problem, shards, rounds=rounds), Multiplier(0.0)), shards)[-1]
     best = optimum(problem, shards, 3)
     assert np.linalg.norm(best) > 0.3
-    np.testing.assert_allclose(state.common[0], best, atol=near)
+    np.testing.assert_allclose(state.shared.model[0], best, atol=near)
     np.testing.assert_allclose(state.agents.released, np.tile(best, (3, 1)), atol=2 * near)
 
 
@@ -256,7 +225,7 @@ def test_gradient_descent_reaches_the_pooled_optimum(simulated, terms, played):
     shards = simulated(sizes=(20, 30, 25))
     recipe = ALGORITHMS["gradient-descent"].tuned(schedule=ALGORITHMS["dpsgd"].schedule.__class__(2.0))
     state = played(recipe.plan(terms(PROBLEM, shards, rounds=400), Multiplier(0.0)), shards)[-1]
-    np.testing.assert_allclose(state.common[0], optimum(PROBLEM, shards, 3), atol=1e-7)
+    np.testing.assert_allclose(state.shared.model[0], optimum(PROBLEM, shards, 3), atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["dp-admm", "dpsgd"])
@@ -264,7 +233,7 @@ def test_gradient_noise_keeps_every_broadcast_in_the_box(name, simulated, terms,
     shards = simulated()
     plan = ALGORITHMS[name].plan(terms(Problem(domain=Box(0.05)), shards), Multiplier(3.0))
     for state in played(plan, shards):
-        assert np.abs(state.common).max() <= 0.05 * (1 + 1e-15)  # a mean of bounds is a bound, to a bit
+        assert np.abs(state.shared.model).max() <= 0.05 * (1 + 1e-15)  # a mean of bounds is a bound, to a bit
         if name == "dp-admm":
             assert np.abs(state.agents.released).max() == 0.05
 

@@ -21,7 +21,7 @@ from graph_walks import (
 from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.perturbations import Free
 from dpadmm.admm.rho import ConstantRho
-from dpadmm.admm.rounds import AgentState, absorb, answer, begin
+from dpadmm.admm.rounds import AgentState, absorb, begin, solve_and_perturb
 from dpadmm.admm.solvers import Exact, Recycled
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
@@ -100,7 +100,7 @@ def test_without_damping_or_movement_nothing_moves(shards, setting):
         state = replace(begin(plan), released=np.tile(best, (5, 1)), dual=-slopes / 2)
         heard = np.tile(best, (5, 1))
         for k in (1, 2):
-            release, state = answer(plan, state, shards, heard, k, random_bits(k))
+            release, state = solve_and_perturb(plan, state, shards, heard, k, random_bits(k))
             np.testing.assert_allclose(release.value, heard, atol=1e-8)
 
 
@@ -144,7 +144,7 @@ def test_a_noisy_release_is_recycled_not_the_minimiser_behind_it(shards, setting
     plan = recipe.plan(terms, Multiplier(1.0))
     first = somewhere()
     heard = plan.algorithm.consensus.opening(terms, first, 1).common
-    release, state = answer(plan, replace(begin(plan), released=first), shards, heard, 1, random_bits(1))
+    release, state = solve_and_perturb(plan, replace(begin(plan), released=first), shards, heard, 1, random_bits(1))
     whisper = np.abs(release.value - state.memory.point).max(axis=1)
     assert (whisper > 1e-4).all()
     np.testing.assert_array_equal(state.released, release.value)
@@ -153,7 +153,7 @@ def test_a_noisy_release_is_recycled_not_the_minimiser_behind_it(shards, setting
     # The free round gives the same whatever the solver remembers.
     state = absorb(plan, state, heard, 1)
     forgotten = replace(state, memory=replace(state.memory, point=state.memory.point + 1.0, private={}))
-    values = [answer(plan, s, shards, heard, 2, random_bits(2))[0].value for s in (state, forgotten)]
+    values = [solve_and_perturb(plan, s, shards, heard, 2, random_bits(2))[0].value for s in (state, forgotten)]
     np.testing.assert_array_equal(*values)
 
 

@@ -9,7 +9,7 @@ import pytest
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.rho import ConstantRho, GrowingRho
-from dpadmm.admm.rounds import AgentState, absorb, answer, begin, combine, opening
+from dpadmm.admm.rounds import AgentState, absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.admm.schedules import Fixed, Free53, Theorem53, Theorem54, Theorem55
 from dpadmm.admm.solvers.base import Memory
 from dpadmm.errors import ConvergenceError, InputError
@@ -55,12 +55,12 @@ def random_bits(round, agents, seed=0, flipped=False):
 def steps(plan, shards, rounds, flipped=False, seed=0):
     """(state, server) before and after each round, with the release in between."""
     agents = range(plan.setting.agents)
-    state, server = begin(plan), opening(plan, 1)
+    state, server = begin(plan), first_state(plan, 1).server
     for k in range(1, rounds + 1):
         rows = np.repeat(server.common, plan.setting.agents, axis=0)
         state = absorb(plan, state, rows, k - 1)
-        release, after = answer(plan, state, shards, rows, k, random_bits(k, agents, seed, flipped))
-        following = combine(plan, server, release.value[None], k)
+        release, after = solve_and_perturb(plan, state, shards, rows, k, random_bits(k, agents, seed, flipped))
+        following = next_server(plan, server, release.value[None], k)
         yield state, server, release.value, after, following
         state, server = after, following
 
@@ -81,7 +81,7 @@ def test_objective_noise_is_output_noise_on_the_free_step_then_projected(name, m
     moved = 0.0
     for k, (state, server, value, _, _) in enumerate(steps(objective, shards, 4), start=1):
         rows = np.repeat(server.common, 3, axis=0)
-        noisy, _ = answer(output, state, shards, rows, k, random_bits(k, range(3), flipped=True))
+        noisy, _ = solve_and_perturb(output, state, shards, rows, k, random_bits(k, range(3), flipped=True))
         projected = CLOSED[name].project(noisy.value)
         assert np.abs(projected - value).max() < 1e-12
         moved = max(moved, np.abs(noisy.value - value).max())
@@ -151,11 +151,13 @@ def test_a_missed_round_moves_the_dual_by_the_last_release(simulated, terms):
     """What the server does with a stale release, the agent does when it comes back."""
     shards = simulated()
     plan = ALGORITHMS["obj-g"].tuned(rho=ConstantRho()).plan(terms(Problem(), shards), Multiplier(1.0))
-    state, server = begin(plan), opening(plan, 1)
-    release, state = answer(plan, state, shards, np.repeat(server.common, 3, axis=0), 1, random_bits(1, range(3)))
-    server = combine(plan, server, release.value[None], 1)
+    state, server = begin(plan), first_state(plan, 1).server
+    release, state = solve_and_perturb(
+        plan, state, shards, np.repeat(server.common, 3, axis=0), 1, random_bits(1, range(3))
+    )
+    server = next_server(plan, server, release.value[None], 1)
     missed = np.repeat(server.common, 3, axis=0)
-    server = combine(plan, server, release.value[None], 2)  # nobody answered round 2
+    server = next_server(plan, server, release.value[None], 2)  # nobody answered round 2
     state = absorb(plan, state, missed, 1, absent=True)
     state = absorb(plan, state, np.repeat(server.common, 3, axis=0), 2)
     np.testing.assert_allclose(server.dual[0], state.dual.mean(axis=0), atol=1e-14)
@@ -186,7 +188,7 @@ def test_without_noise_the_constrained_optimum_is_reached(kind, simulated, terms
     recipe = ALGORITHMS["local-updates"].tuned(rho=ConstantRho(), updates=2)
     state = played(recipe.plan(terms(problem, shards, rounds=400, rho=0.5), Multiplier(0.0)), shards)[-1]
     best = optimum(problem, shards, 3)
-    np.testing.assert_allclose(state.common[0], best, atol=2e-5)
+    np.testing.assert_allclose(state.shared.model[0], best, atol=2e-5)
     if kind != "whole":
         assert np.linalg.norm(optimum(replace(problem, domain=Whole()), shards, 3) - best) > 0.1
 
@@ -209,8 +211,10 @@ def test_the_printed_bound_is_violated_and_the_corrected_one_holds():
     state, server = AgentState(first, np.zeros((P, 1)), Memory(first)), Server(np.full((1, 1), -1.0), np.zeros((1, 1)))
     taken, U, L, left = [], 2.0, 1.0, {}
     for k in range(1, 21):
-        release, state = answer(plan, state, shards, np.repeat(server.common, P, axis=0), k, random_bits(k, range(P)))
-        server = combine(plan, server, release.value[None], k)
+        release, state = solve_and_perturb(
+            plan, state, shards, np.repeat(server.common, P, axis=0), k, random_bits(k, range(P))
+        )
+        server = next_server(plan, server, release.value[None], k)
         taken.append(release.value)
         left[k] = float(problem.objective(shards, np.mean(taken, axis=0)).sum())
         printed = U**2 * (rho + L) / (2 * k)
@@ -264,7 +268,7 @@ def test_theorem_5_3_corrected(schedule, rounds, updates, simulated, terms, play
     for gamma in (0.0, 0.5):
         bound = (theta * D * P * sigma**2 + P * U**2 / (2 * updates * theta)) / math.sqrt(rounds)
         bound += (P * U**2 * (0.3 + L / updates) + gamma**2 / 0.3) / (2 * rounds)
-        holds(excess(problem, shards, state.mean_local, state.mean_common, gamma), bound)
+        holds(excess(problem, shards, state.mean_local, state.shared.mean_model, gamma), bound)
 
 
 @pytest.mark.parametrize("rounds", [10, 60])
@@ -275,7 +279,7 @@ def test_theorem_5_4_corrected(rounds, simulated, terms, played):
     for gamma in (0.0, 0.5):
         bound = (D * P * 0.1**2 + P * U_1**2 + P * U**2 / 2) / math.sqrt(rounds)
         bound += (P * U**2 * 0.3 + gamma**2 / 0.3 + 2 * gamma * math.sqrt(P) * U) / (2 * rounds)
-        holds(excess(problem, shards, state.mean_local_before, state.mean_common, gamma), bound)
+        holds(excess(problem, shards, state.mean_local_before, state.shared.mean_model, gamma), bound)
 
 
 @pytest.mark.parametrize("rounds", [10, 60])
@@ -286,7 +290,7 @@ def test_theorem_5_5_corrected(rounds, simulated, terms, played):
     states = played(plan, shards, runs=range(RUNS))
     weights = 2 * np.arange(1, rounds + 1) / (rounds * (rounds + 1))
     x = sum(w * s.agents.released for w, s in zip(weights[1:], states, strict=False))  # u^{1,1} is 0
-    z = sum(w * s.common for w, s in zip(weights[1:], states, strict=False))  # as is the first broadcast
+    z = sum(w * s.shared.model for w, s in zip(weights[1:], states, strict=False))  # as is the first broadcast
     P, D, U, U_1 = 3, 3, 2 * 0.5 * math.sqrt(3), 1.0 + alpha * 0.5 * math.sqrt(3)
     gamma = max(np.linalg.norm(s.agents.dual.reshape(RUNS, -1), axis=1).max() for s in states)
     bound = 2 * math.sqrt(P) * U * gamma + P * U**2 * 0.3 + 4 * gamma**2 / 0.3 + alpha * P * U**2 / 2
@@ -405,11 +409,11 @@ def test_a_set_that_cannot_be_is_refused_before_round_one(domain, message, simul
 def test_a_projection_that_fails_releases_nothing(simulated, terms, monkeypatch):
     shards = simulated()
     plan = ALGORITHMS["obj-g"].plan(terms(Problem(domain=CONIC["polyhedron"]), shards), Multiplier(1.0))
-    state, server = begin(plan), opening(plan, 1)
+    state, server = begin(plan), first_state(plan, 1).server
     before = state.memory.point.copy()
     huge = np.full((3, 3), 1e200)
     with pytest.raises(ConvergenceError):
-        answer(
+        solve_and_perturb(
             plan,
             replace(state, memory=Memory(huge)),
             shards,

@@ -10,7 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
@@ -237,7 +239,9 @@ def test_the_expected_magnitude_is_that_of_drawn_noise(algorithm):
     noisy = prepare(Experiment().changed(**common, algorithm=algorithm, epsilon=1.0, delta=1e-3, paper_noise=True))
     quiet = prepare(Experiment().changed(**common, algorithm="local-updates"))
     released = [
-        next(rounds(cohort, start(cohort))).agents.released.reshape(-1, 4, noisy.plan.setting.dimension)
+        next(rounds(cohort, SimulationState.of(cohort), InProcessExecutor())).agents.released.reshape(
+            -1, 4, noisy.plan.setting.dimension
+        )
         for cohort in (
             Cohort.of(noisy.plan, noisy.shards, range(runs), SeededRandomness(3)),
             Cohort.of(quiet.plan, quiet.shards, range(1), SeededRandomness(3)),

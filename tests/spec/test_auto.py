@@ -12,9 +12,8 @@ from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
-from dpadmm.spec import auto as module
 from dpadmm.spec import resolve, toml
-from dpadmm.spec.auto import Facts, settled, with_loss
+from dpadmm.spec.auto import Facts, choose
 from dpadmm.spec.declare import Experiment, RunSpec
 from dpadmm.spec.toml import loads
 
@@ -71,10 +70,10 @@ def test_other_records_of_the_same_counts_lead_to_the_same_spec(source, asked, m
 
 
 def test_the_same_facts_are_settled_in_the_same_way():
-    run = with_loss(module.drafted(RunSpec("auto", epsilon=1.0, delta=DELTA)), 2)
-    one, other = (settled(run, facts_of()) for _ in range(2))
+    run = RunSpec("auto", epsilon=1.0, delta=DELTA)
+    one, other = (choose(run, facts_of()) for _ in range(2))
     assert one == other
-    more = settled(run, facts_of(counts=(4000, 4000)))
+    more = choose(run, facts_of(counts=(4000, 4000)))
     assert more[0].algorithm == one[0].algorithm
     assert more[1] != one[1]  # the noise is another, and said so
 

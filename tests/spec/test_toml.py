@@ -19,6 +19,8 @@ counts = some.integers(1, 2**62)
 BY_TYPE = {
     "str": texts,
     "str | None": some.none() | texts,
+    "str | Part": texts,
+    "str | Part | None": some.none() | texts,
     "float": numbers,
     "float | None": some.none() | numbers,
     "int": counts,

@@ -10,7 +10,7 @@ What a plan does round by round is in `rounds`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -110,18 +110,21 @@ class Algorithm:
         self.schedule.check(setting)
 
     def tuned(self, **changes: Any) -> Algorithm:
-        """The same recipe with another schedule or rho, or with fields of its solver, perturbation or consensus set
-        (mechanism, updates, momentum); an `InputError` where no part of the recipe has such a field."""
+        """The same recipe with another schedule or rho, or with fields of its solver, perturbation, consensus or
+        schedule set (mechanism, updates, momentum); an `InputError` where no part of the recipe has such a field."""
         own = {name: changes.pop(name) for name in ("schedule", "rho", "dual_rho", "weighting") if name in changes}
+        schedule = own.pop("schedule", self.schedule)
         for name in changes:
-            parts = [self.consensus, *(part for p in self.phases for part in (p.solver, p.perturbation))]
+            parts = [self.consensus, schedule, *(part for p in self.phases for part in (p.solver, p.perturbation))]
             if not any(_has(part, name) for part in parts):
                 raise InputError(f"algorithm {self.name!r} has no {name.replace('_', ' ')} to set.")
         phases = tuple(
             replace(p, solver=_with(p.solver, changes), perturbation=_with(p.perturbation, changes))
             for p in self.phases
         )
-        return replace(self, consensus=_with(self.consensus, changes), phases=phases, **own)
+        return replace(
+            self, consensus=_with(self.consensus, changes), schedule=_with(schedule, changes), phases=phases, **own
+        )
 
     def plan(self, setting: Setting, request: NoiseRequest) -> Plan:
         """Fixes every number of the run."""
@@ -136,7 +139,7 @@ class Algorithm:
             steps=first.solver.steps,
             spread=first.solver.spread(local) if first.solver.sampled else None,
         )
-        plan = Plan(self, setting, noise, level)
+        plan = Plan(self, setting, noise, level, request)
         plan.check_numbers()
         if isinstance(request, TotalBudget) and self.private:
             plan.check_budget(request.of_each(setting.agents))
@@ -165,7 +168,7 @@ class Algorithm:
 
 
 def _has(part: Any, name: str) -> bool:
-    return any(entry.name == name and entry.init for entry in fields(part))
+    return is_dataclass(part) and any(entry.name == name and entry.init for entry in fields(part))
 
 
 def _with(part: Any, changes: Mapping[str, Any]) -> Any:
@@ -182,6 +185,7 @@ class Plan:
     setting: Setting
     noise: tuple[Noise, ...]
     level: NoiseLevel  # of the noise that steps and penalties are tuned to
+    request: NoiseRequest  # what was asked for
     evaluation: Mechanism | None = None  # what covers one estimate of the error on each agent's own records
     before: tuple[DpEvent, ...] = ()  # what each agent released of these records to get here, such as second moments
 

@@ -1,13 +1,14 @@
 """One round: the agents' half and the half of whoever combines their releases.
 
-The agent takes in what was broadcast (`absorb`), forms its subproblem, solves and perturbs it (`answer`); the releases
-are combined to what is broadcast next (`combine`): one vector for all from a server, or on a graph to every node the
-mean of its neighbours' releases. Who combines sees releases and nothing else.
+The agent takes in what was broadcast (`absorb`), forms its subproblem, solves and perturbs it (`solve_and_perturb`).
+Whoever combines sees releases and nothing else: `advance` leads from one `State` and the releases of a round to the
+next, with what is broadcast then: one vector for all from a server, or on a graph to every node the mean of its
+neighbours' releases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.perturbations.base import RandomBits, Release, Task
 from dpadmm.admm.solvers.base import Memory, Trail
+from dpadmm.admm.state import State
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.problems.shards import Shards
 
@@ -53,9 +55,13 @@ def begin(plan: Plan) -> AgentState:
     return AgentState(released=first, dual=zeros, memory=plan.algorithm.phases[0].solver.start(first))
 
 
-def opening(plan: Plan, runs: int) -> Server:
-    """What is broadcast before round one, for the plan of all agents: where they begin is in the terms."""
-    return plan.algorithm.consensus.opening(plan.setting, begin(plan).released, runs)
+def first_state(plan: Plan, runs: int) -> State:
+    """Before round one, for the plan of all agents: where they begin, and what they hear first, is in the terms."""
+    first, consensus = begin(plan).released, plan.algorithm.consensus
+    server = consensus.opening(plan.setting, first, runs)
+    released = np.repeat(first[None], runs, axis=0)
+    model = consensus.model(server, released)
+    return State(0, server, model, np.zeros_like(model), released)
 
 
 def absorb(plan: Plan, state: AgentState, common: FloatArray, round: int, absent: bool = False) -> AgentState:
@@ -86,7 +92,7 @@ def subproblem(plan: Plan, state: AgentState, shards: Shards, common: FloatArray
     return Subproblem(setting.problem, shards, setting.weights, *terms)
 
 
-def answer(
+def solve_and_perturb(
     plan: Plan, state: AgentState, shards: Shards, common: FloatArray, round: int, random_bits: RandomBits
 ) -> tuple[Release, AgentState]:
     """The agents' half of a round: the only code that leads from records to releases.
@@ -112,8 +118,46 @@ def answer(
     return release, AgentState(release.value, dual, replace(memory, trail=None), slope)
 
 
-def combine(plan: Plan, server: Server, releases: FloatArray, round: int) -> Server:
-    """The server's half, from releases (runs, agents, D)."""
+def advance(
+    plan: Plan,
+    state: State,
+    releases: FloatArray,
+    answered: Sequence[int] | None = None,
+    skip_absent: bool = False,
+) -> State:
+    """The state after one more round: what simulation and coordinator both call.
+
+    Args:
+        plan: The plan of all agents of a run.
+        state: Where the runs stand.
+        releases: What was released in this round, (runs, agents, D), in the order of the agents.
+        answered: Which agents those are, in order; None: all.
+        skip_absent: Whether the others are left out of what is combined. Otherwise their last releases are used again.
+
+    Returns:
+        The next state, with what is broadcast next.
+    """
+    round, consensus = state.round + 1, plan.algorithm.consensus
+    released = releases
+    if answered is not None:
+        released = state.released.copy()
+        released[:, answered] = releases
+    used = releases if skip_absent else released
+    server = next_server(plan, state.server, used, round)
+    model = consensus.model(server, used)
+    # With the server first, the releases of this round answered the model before it.
+    measured = state.model if consensus.server_first else model
+    return State(
+        round=round,
+        server=server,
+        model=model,
+        mean_model=state.mean_model + (measured - state.mean_model) / round,
+        released=released,
+    )
+
+
+def next_server(plan: Plan, server: Server, releases: FloatArray, round: int) -> Server:
+    """What the server holds after a round, from releases (runs, agents, D)."""
     return plan.algorithm.consensus.combine(
         plan.setting,
         server,

@@ -22,7 +22,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray, WordArray
 from dpadmm.admm.algorithm import Phase
 from dpadmm.admm.perturbations import Objective, Output, Unperturbed
-from dpadmm.admm.rounds import answer, subproblem
+from dpadmm.admm.rounds import solve_and_perturb, subproblem
 from dpadmm.admm.solvers import GradientSteps, Solver
 from dpadmm.admm.subproblem import Subproblem
 from dpadmm.audit.observed import EVALUATION, Message
@@ -92,7 +92,7 @@ def silent(message: Message, shards: Shards) -> FloatArray:
     plan = message.plan
     quiet = tuple(replace(phase, solver=_whole(phase), perturbation=Unperturbed()) for phase in plan.algorithm.phases)
     twin = replace(plan, algorithm=replace(plan.algorithm, phases=quiet))
-    return answer(twin, message.before, shards, message.common, message.round, _no_words)[0].value
+    return solve_and_perturb(twin, message.before, shards, message.common, message.round, _no_words)[0].value
 
 
 def noise_scale(message: Message, shards: Shards) -> FloatArray:

@@ -14,7 +14,9 @@ import numpy as np
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.algorithm import Phase, Plan
 from dpadmm.admm.rounds import AgentState, absorb
-from dpadmm.engine.loop import Cohort, State, evaluate, rounds
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import evaluate, rounds
 
 EVALUATION = 0  # the round that stands for the estimate of an error, which is asked for after the last
 
@@ -46,10 +48,10 @@ class Message:
         )
 
 
-def messages(cohort: Cohort, state: State, victims: IntArray) -> Iterator[Message]:
+def messages(cohort: Cohort, state: SimulationState, victims: IntArray) -> Iterator[Message]:
     """The messages of these rows of a cohort, round by round, while it runs."""
-    plan = cohort.rows.take(victims)
-    for after in rounds(cohort, state):
+    plan, executor = cohort.rows.take(victims), InProcessExecutor()
+    for after in rounds(cohort, state, executor):
         phase = plan.algorithm.phases[plan.algorithm.phase(after.round)]
         common = _heard(cohort, state)[victims]
         released, slope = state.agents.released[victims], state.agents.slope
@@ -63,13 +65,13 @@ def messages(cohort: Cohort, state: State, victims: IntArray) -> Iterator[Messag
         yield Message(plan, after.round, before, common, after.agents.released[victims])
         state = after
     if plan.evaluation is not None:
-        estimates = evaluate(cohort, state).reshape(-1, 1)[victims]
+        estimates = evaluate(cohort, state, executor).reshape(-1, 1)[victims]
         alone = plan.algorithm.consensus.decentralised  # then every node has a model of its own
-        model = state.agents.released if alone else cohort.to_rows(state.common)
+        model = state.agents.released if alone else cohort.to_rows(state.shared.model)
         yield Message(plan, EVALUATION, before, model[victims], estimates)
 
 
-def _heard(cohort: Cohort, state: State) -> FloatArray:
+def _heard(cohort: Cohort, state: SimulationState) -> FloatArray:
     """What every agent heard last, a row each; on a graph that is so already."""
-    common = state.server.common
+    common = state.shared.server.common
     return common if cohort.plan.algorithm.consensus.decentralised else cohort.to_rows(common)

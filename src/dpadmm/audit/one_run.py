@@ -23,7 +23,7 @@ from dpadmm.audit.likelihood import noise_scale, silent
 from dpadmm.audit.neighbours import Record, blank, sheet, worst_pair
 from dpadmm.audit.observed import messages
 from dpadmm.audit.scene import Scenario, chosen, noise_norm
-from dpadmm.engine.loop import Cohort, start
+from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import SeededRandomness, derived, generator
 from dpadmm.problems.shards import Shards
@@ -105,7 +105,7 @@ def _scored(run: Crowd, seed: int) -> tuple[BoolArray, FloatArray]:
     cohort = Cohort.of(run.plan, run.shards(coins), [0], SeededRandomness(seed))
     sides, scores = (run.alone(0), run.alone(1)), np.zeros(run.canaries)
     nobody = sheet(run.plan.setting.problem.loss, [[blank(run.pairs[0][0], run.canaries)]], run.norm_bound)
-    for message in messages(cohort, start(cohort), np.zeros(1, dtype=np.int64)):
+    for message in messages(cohort, SimulationState.of(cohort), np.zeros(1, dtype=np.int64)):
         if message.phase.solver.reads_records:
             one, other = (silent(message.repeated(run.canaries), side) for side in sides)
             noise = (message.release - silent(message, nobody))[0] / noise_scale(message, nobody)[0, 0] ** 2

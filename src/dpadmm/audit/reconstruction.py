@@ -28,8 +28,8 @@ from dpadmm.admm.solvers.linearised import LocalUpdates
 from dpadmm.audit.inversion import RecoveredMatch, compare, invert
 from dpadmm.audit.observed import Message, messages
 from dpadmm.datasets import Dataset
+from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.data import load_data
-from dpadmm.engine.loop import Cohort, start
 from dpadmm.errors import InputError, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.accounting import Guarantee
@@ -145,7 +145,7 @@ def reconstruct(
 def overheard(plan: Plan, shards: Shards, seed: int) -> tuple[FloatArray, FloatArray]:
     """Points and gradients (T, D) that the victim's messages in a simulated run give away."""
     cohort = Cohort.of(plan, shards, [0], SeededRandomness(seed))
-    told = [revealed(message) for message in messages(cohort, start(cohort), np.array([VICTIM]))]
+    told = [revealed(message) for message in messages(cohort, SimulationState.of(cohort), np.array([VICTIM]))]
     points, gradients = zip(*told, strict=True)
     return np.concatenate(points), np.concatenate(gradients)
 

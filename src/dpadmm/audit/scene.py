@@ -26,6 +26,7 @@ from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards
+from dpadmm.spec.parts import given
 
 ROUNDS = 4
 RECORDS = 10
@@ -37,7 +38,7 @@ WORST = ("quantile", "smoothed-hinge")  # they attain their bounds at zero, and 
 class Scenario:
     """The attacker's public choices. None: the worst that the recipe accepts."""
 
-    loss: str | None = None
+    loss: str | Loss | None = None  # a name, an import path or a loss
     relation: str | None = None
     rounds: int | None = None
     records: int = RECORDS
@@ -101,11 +102,11 @@ def chosen(recipe: Algorithm, stage: Scenario) -> Setting:
 
 
 def _candidates(recipe: Algorithm, stage: Scenario) -> Iterator[tuple[Loss, Relation]]:
-    names: tuple[str, ...] = (*WORST, *(name for name in LOSSES if name not in WORST))
+    names: tuple[str | Loss, ...] = (*WORST, *(name for name in LOSSES if name not in WORST))
     if recipe.base_loss in STATISTICS:
         names = (recipe.base_loss,)
     for name in names if stage.loss is None else (stage.loss,):
-        loss = build("loss", LOSSES | STATISTICS, name)
+        loss = build("loss", LOSSES | STATISTICS, given("loss", name) if isinstance(name, str) else name)
         if stage.evaluation_epsilon is not None and loss.task == "regression":
             continue  # errors are counted of classes
         for relation in Relation if stage.relation is None else (Relation.parse(stage.relation),):

@@ -16,7 +16,7 @@ from dpadmm._arrays import FloatArray, IntArray, WordArray
 from dpadmm.audit.likelihood import evidence
 from dpadmm.audit.observed import messages
 from dpadmm.audit.scene import Scene
-from dpadmm.engine.loop import Cohort, State, start
+from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.privacy.randomness import Randomness, SeededRandomness, derived
 
 TOGETHER = 20_000  # transcripts of one batch
@@ -78,9 +78,10 @@ def _cohort(scene: Scene, each: int, randomness: Randomness) -> Cohort:
     )
 
 
-def _opened(scene: Scene, cohort: Cohort) -> State:
-    state = start(cohort)
+def _opened(scene: Scene, cohort: Cohort) -> SimulationState:
+    state = SimulationState.of(cohort)
     if scene.broadcast is None:
         return state
-    common = np.broadcast_to(scene.broadcast, state.server.common.shape).copy()
-    return replace(state, server=replace(state.server, common=common))
+    server = state.shared.server
+    common = np.broadcast_to(scene.broadcast, server.common.shape).copy()
+    return replace(state, shared=replace(state.shared, server=replace(server, common=common)))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpadmm import _plots
-from dpadmm.cli.console import AsJson, examples, number, out, print_json, print_warning, table
-from dpadmm.cli.options import numbers
+from dpadmm.cli.console import AsJson, examples, number, numbers, out, print_json, print_warning, table
+from dpadmm.cli.declared import declared
 from dpadmm.cli.progress import bar
 from dpadmm.errors import InputError
 
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def audit(
     algorithm: Annotated[str, typer.Option("--algorithm", help="A private one from 'dpadmm algorithms', or all.")],
     epsilon: Annotated[str, typer.Option("--epsilon", help="Total budget to attack; several as 1,2,4.")],
-    delta: Annotated[float, typer.Option("--delta", help="The delta of that budget.")] = 0.0,
+    delta: Annotated[float, declared("delta", rich_help_panel=None, show_default=True)] = 0.0,
     paper_noise: Annotated[
         bool,
         typer.Option("--paper-noise", help="The budget is that of each step; attack the total that the paper claims."),
@@ -58,16 +58,9 @@ def audit(
         typer.Option("--relation", help="Default: replace, where the algorithm knows it.", show_default=False),
     ] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", help="Default: 4.", show_default=False)] = None,
-    updates: Annotated[int | None, typer.Option("--updates", help="Local updates a round.", show_default=False)] = None,
-    mechanism: Annotated[
-        str | None, typer.Option("--mechanism", help="Noise other than the algorithm's own.", show_default=False)
-    ] = None,
-    evaluation_epsilon: Annotated[
-        float | None,
-        typer.Option(
-            "--evaluation-epsilon", help="Part of epsilon for an estimate of the error, at the end.", show_default=False
-        ),
-    ] = None,
+    updates: Annotated[int | None, declared("updates", rich_help_panel=None)] = None,
+    mechanism: Annotated[str | None, declared("mechanism", rich_help_panel=None)] = None,
+    evaluation_epsilon: Annotated[float | None, declared("evaluation_epsilon", rich_help_panel=None)] = None,
     lattice: Annotated[bool, typer.Option("--lattice", help="Noise on a lattice, as real owners add it.")] = False,
     records: Annotated[int, typer.Option("--records", help="Of each agent.")] = 10,
     seed: Annotated[int, typer.Option("--seed", help="Seed of all that is drawn.")] = 0,
@@ -94,6 +87,7 @@ def audit(
     from dpadmm.audit.scene import Scenario
     from dpadmm.spec import resolve
     from dpadmm.spec.declare import RunSpec
+    from dpadmm.spec.parts import imported
 
     budgets = numbers("--epsilon", epsilon)
     if write is not None:
@@ -124,7 +118,7 @@ def audit(
             told: dict[str, Any] = {"announce": progress.restart, "skipped": print_warning, "progress": progress.move}
             found = list(all_of_them.audits(budgets, delta, **told, **more))
     else:
-        recipe = resolve.recipe(RunSpec(algorithm=algorithm, updates=updates, mechanism=mechanism))
+        recipe = resolve.recipe(imported(RunSpec(algorithm=algorithm, updates=updates, mechanism=mechanism)))
         with bar(shown=not as_json) as progress:
             progress.restart(algorithm)
             found = [attack(recipe, budget, delta, progress=progress.move, **more) for budget in budgets]

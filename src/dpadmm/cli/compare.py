@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpadmm import _plots
-from dpadmm.cli import options
-from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
+from dpadmm.cli.console import AsJson, Quiet, err, examples, numbers, print_json, print_warning
+from dpadmm.cli.declared import declared
 from dpadmm.cli.progress import bar
 from dpadmm.errors import InputError
 
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def compare(
     epsilon: Annotated[str, typer.Option("--epsilon", help="Total budgets of every agent: 0.5,1,2.")],
-    delta: options.Delta = None,
+    delta: Annotated[float | None, declared("delta")] = None,
     agents: Annotated[
         str | None,
         typer.Option("--agents", help="Numbers of agents to split the records over: 5,100.", show_default="100"),
@@ -41,34 +41,31 @@ def compare(
     algorithms: Annotated[
         str, typer.Option("--algorithms", help="Private ones from 'dpadmm algorithms', auto; or all.")
     ] = "all",
-    repeats: Annotated[int, typer.Option("--repeats", help="Independent runs, differing in noise.")] = 10,
+    repeats: Annotated[int, declared("repeats", show_default=True)] = 10,
     relation: Annotated[str, typer.Option("--relation", help="Of all of them: replace or zero-out.")] = "zero-out",
     topology: Annotated[
         str,
         typer.Option("--topology", help="Kind of network of those without a server: ring, erdos-renyi:0.3."),
     ] = "complete",
-    source: options.Source = None,
-    data_dir: options.DataDir = None,
-    target: options.Target = None,
-    owner: options.Owner = None,
-    split: options.Split = None,
-    test: options.Test = None,
-    task: options.Task = None,
-    loss: Annotated[
-        str | None,
-        typer.Option("--loss", help="Name from 'dpadmm losses'.", show_default="logistic, softmax or squared"),
-    ] = None,
-    norm_bound: options.NormBound = None,
-    intercept: options.Intercept = None,
-    rounds: options.Rounds = None,
-    seed: options.Seed = None,
+    source: Annotated[str | None, declared("source")] = None,
+    data_dir: Annotated[str | None, declared("data_dir")] = None,
+    target: Annotated[str | None, declared("target")] = None,
+    owner: Annotated[str | None, declared("owner")] = None,
+    split: Annotated[str | None, declared("split")] = None,
+    test: Annotated[float | None, declared("test")] = None,
+    task: Annotated[str | None, declared("task")] = None,
+    loss: Annotated[str | None, declared("loss", show_default="logistic, softmax or squared")] = None,
+    norm_bound: Annotated[float | None, declared("norm_bound")] = None,
+    intercept: Annotated[bool | None, declared("intercept")] = None,
+    rounds: Annotated[int | None, declared("rounds")] = None,
+    seed: Annotated[int | None, declared("seed")] = None,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Draw it to this .png, .svg or .pdf.", show_default=False)
     ] = None,
     cells: Annotated[
         Path | None, typer.Option("--csv", help="Write every cell to this file.", show_default=False)
     ] = None,
-    quiet: options.Quiet = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms: their test error at the same total budgets.
@@ -85,10 +82,10 @@ def compare(
     if cells is not None and not cells.absolute().parent.is_dir():
         raise InputError(f"--csv {str(cells)!r}: there is no folder {str(cells.absolute().parent)!r}.")
     comparison = arrange(
-        epsilons=options.numbers("--epsilon", epsilon), delta=delta, agents=_counts(agents), algorithms=algorithms,
-        relation=relation, repeats=repeats, topology=topology, source=source, data_dir=data_dir, target=target,
-        owner=owner, split=split, test=test, task=task, loss=loss, norm_bound=norm_bound, intercept=intercept,
-        rounds=rounds, seed=seed,
+        epsilons=numbers("--epsilon", epsilon), delta=delta, agents=numbers("--agents", agents, int) or (),
+        algorithms=algorithms, relation=relation, repeats=repeats, topology=topology, source=source,
+        data_dir=data_dir, target=target, owner=owner, split=split, test=test, task=task, loss=loss,
+        norm_bound=norm_bound, intercept=intercept, rounds=rounds, seed=seed,
     )  # fmt: skip
     found = _run(comparison, shown=not (as_json or quiet))
     for warning in found.warnings:
@@ -105,13 +102,6 @@ def compare(
         print_warning(f"--picture {str(picture)!r}: no run has come to an end, and there is nothing to draw.")
     if not found.finished:
         raise typer.Exit(130)
-
-
-def _counts(given: str | None) -> tuple[int, ...]:
-    try:
-        return () if given is None else tuple(int(part) for part in given.split(","))
-    except ValueError:
-        raise InputError(f"--agents {given}: must be whole numbers, separated by commas, as in 5,100.") from None
 
 
 def _run(comparison: ComparisonPlan, shown: bool) -> Frontier:

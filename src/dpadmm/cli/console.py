@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, overload
 
 import typer
 from rich import box
@@ -13,7 +13,24 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from dpadmm.errors import InputError
+
+Number = TypeVar("Number", float, int)
+RUN = "Run"  # the panel of options about running, which are no fields of a spec
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
+Open = Annotated[
+    bool,
+    typer.Option(
+        "--open", help="Show the report in a browser when the run is over.", rich_help_panel=RUN, show_default=False
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", help="The result only: no progress bar, no hints.", rich_help_panel=RUN, show_default=False
+    ),
+]
 
 
 def out() -> Console:
@@ -56,3 +73,20 @@ def table(columns: Sequence[str], numbers: bool = True, **more: Any) -> Table:
 def number(value: float | None, form: str = ".4f") -> str:
     """A number for a table; a dash where there is none."""
     return "-" if value is None else format(value, form)
+
+
+@overload
+def numbers(flag: str, given: str, kind: type[Number]) -> tuple[Number, ...]: ...
+@overload
+def numbers(flag: str, given: None, kind: type[Number]) -> None: ...
+@overload
+def numbers(flag: str, given: str) -> tuple[float, ...]: ...
+@overload
+def numbers(flag: str, given: None) -> None: ...
+def numbers(flag: str, given: str | None, kind: type[Any] = float) -> tuple[Any, ...] | None:
+    """A list of numbers, separated by commas; None where none was given."""
+    try:
+        return None if given is None else tuple(kind(part) for part in given.split(","))
+    except ValueError:
+        wanted, example = ("whole numbers", "5,100") if kind is int else ("numbers", "1,2,0.5")
+        raise InputError(f"{flag} {given}: must be {wanted}, separated by commas, as in {example}.") from None

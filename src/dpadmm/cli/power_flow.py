@@ -11,8 +11,9 @@ from rich.text import Text
 
 from dpadmm import _plots
 from dpadmm._files import read_json
-from dpadmm.cli import browser, options
-from dpadmm.cli.console import AsJson, examples, number, out, print_json, print_warning, table
+from dpadmm.cli import browser
+from dpadmm.cli.console import AsJson, Open, examples, number, out, print_json, print_warning, table
+from dpadmm.cli.declared import declared
 from dpadmm.cli.progress import bar
 from dpadmm.errors import InputError
 
@@ -44,14 +45,14 @@ def power_flow(
     algorithm: Annotated[
         str, typer.Option("--algorithm", help="input, obj-g, obj-l, out-g, out-l, linearised or none.")
     ] = "input",
-    rounds: Annotated[int, typer.Option("--rounds", help="Rounds of communication.")] = 100,
+    rounds: Annotated[int, declared("rounds", rich_help_panel=None, show_default=True)] = 100,
     updates: Annotated[int, typer.Option("--updates", help="Local updates in a round (obj and out).")] = 1,
     rho: Annotated[
         float | None, typer.Option("--rho", help="ADMM's penalty: 1 for exact rounds, 100 for gradient steps.")
     ] = None,
     steps: Annotated[str, typer.Option("--steps", help="Of obj and out: smooth, or paper (1/sqrt(round)).")] = "smooth",
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Total budget of every zone.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="The delta of that budget.")] = None,
+    delta: Annotated[float | None, declared("delta", rich_help_panel=None)] = None,
     beta: Annotated[
         float, typer.Option("--beta", help="How far a load may differ between neighbours, per unit.")
     ] = 0.01,
@@ -61,9 +62,7 @@ def power_flow(
     paper_noise: Annotated[
         bool, typer.Option("--paper-noise", help="Epsilon of every update, and the paper's sensitivities.")
     ] = False,
-    noise_multiplier: Annotated[
-        float | None, typer.Option("--noise-multiplier", help="Noise over sensitivity, instead of an epsilon.")
-    ] = None,
+    noise_multiplier: Annotated[float | None, declared("noise_multiplier", rich_help_panel=None)] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the noise.")] = 0,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Write the network and its profile: .png, .svg or .pdf.")
@@ -71,7 +70,7 @@ def power_flow(
     folder: Annotated[
         Path | None, typer.Option("--out", help="New folder for what 'dpadmm report' shows.", show_default=False)
     ] = None,
-    shown_at_once: options.Open = False,
+    shown_at_once: Open = False,
     as_json: AsJson = False,
 ) -> None:
     """Agree on an operating point of a power network, zone by zone, with the loads kept private.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpadmm import _plots
-from dpadmm.cli.console import AsJson, examples, number, out, print_json, table
-from dpadmm.cli.options import numbers
+from dpadmm.cli.console import AsJson, examples, number, numbers, out, print_json, table
+from dpadmm.cli.declared import declared
 
 if TYPE_CHECKING:
     from dpadmm.audit.reconstruction import Reconstruction, RecordFinding
@@ -33,13 +33,8 @@ def reconstruct(
     data: Annotated[
         str, typer.Option("--data", help="Name from 'dpadmm datasets', or a file; with classes.")
     ] = "digits",
-    target: Annotated[
-        str | None, typer.Option("--target", help="Column of the file to predict.", show_default=False)
-    ] = None,
-    data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", help="Folder with the files of data sets that do not ship.", show_default=False),
-    ] = None,
+    target: Annotated[str | None, declared("target", rich_help_panel=None)] = None,
+    data_dir: Annotated[str | None, declared("data_dir", rich_help_panel=None)] = None,
     records: Annotated[int, typer.Option("--records", help="Records of the agent that is attacked.")] = 1,
     agents: Annotated[int, typer.Option("--agents", help="Agents, each with as many records.")] = 2,
     algorithm: Annotated[

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpadmm.cli import browser, options
-from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
+from dpadmm.cli import browser
+from dpadmm.cli.console import RUN, AsJson, Open, Quiet, err, examples, numbers, print_json, print_warning
+from dpadmm.cli.declared import FIELDS, declared, in_order, kind
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,74 +38,43 @@ def register(app: typer.Typer) -> None:
             "dpadmm train --out run --resume",
             "dpadmm train --epsilon 1 --delta 1e-5 --engine dask:tcp://10.0.0.1:8786",
         ),
-    )(train)
+    )(_with_fields(train))
 
 
 def train(
-    source: options.Source = None,
-    data_dir: options.DataDir = None,
-    target: options.Target = None,
-    owner: options.Owner = None,
-    agents: options.Agents = None,
-    split: options.Split = None,
-    test: options.Test = None,
-    scaling: options.Scaling = None,
-    task: options.Task = None,
-    curve: options.Curve = None,
-    basis: options.Basis = None,
-    smoothing: options.Smoothing = None,
-    loss: options.Loss = None,
-    tau: options.Tau = None,
-    non_crossing: options.NonCrossing = None,
-    penalty: options.Penalty = None,
-    strength: options.Strength = None,
-    domain: options.Domain = None,
-    norm_bound: options.NormBound = None,
-    intercept: options.Intercept = None,
-    weighting: options.Weighting = None,
-    precision: options.Precision = None,
-    algorithm: options.Algorithm = None,
-    rounds: options.Rounds = None,
-    updates: options.Updates = None,
-    batch: options.Batch = None,
-    sampling: options.Sampling = None,
-    average: options.Average = None,
-    reach: options.Reach = None,
-    tune_batches: options.TuneBatches = False,
-    components: options.Components = None,
-    components_share: options.ComponentsShare = None,
-    standardise: options.Standardise = None,
-    momentum: options.Momentum = None,
-    topology: options.Topology = None,
-    damping: options.Damping = None,
-    rho: options.Rho = None,
-    dual_rho: options.DualRho = None,
-    rho_schedule: options.RhoSchedule = None,
-    radius: options.Radius = None,
-    schedule: options.Schedule = None,
-    tolerance: options.Tolerance = None,
-    extra_curvature: options.ExtraCurvature = None,
-    unit_gain: options.UnitGain = None,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    epsilons: options.Epsilons = None,
-    deltas: options.Deltas = None,
-    alpha: options.Alpha = None,
-    relation: options.NeighbourRelation = None,
-    paper_noise: options.PaperNoise = None,
-    noise_multiplier: options.NoiseMultiplier = None,
-    mechanism: options.Mechanism = None,
-    evaluation_epsilon: options.EvaluationEpsilon = None,
-    seed: options.Seed = None,
-    repeats: options.Repeats = None,
-    measure_every: options.MeasureEvery = None,
-    spec: options.SpecFile = None,
-    out: options.Out = None,
-    resume: options.Resume = False,
-    engine: options.Engine = "local",
-    shown_at_once: options.Open = False,
-    quiet: options.Quiet = False,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="New folder for spec, history, model and result."),
+    ] = None,
+    tune_batches: Annotated[
+        bool,
+        typer.Option(
+            "--tune-batches",
+            help="Choose mini-batches and inner steps for the least noise at the budget.",
+            rich_help_panel="Algorithm",
+        ),
+    ] = False,
+    spec: Annotated[
+        Path | None,
+        typer.Option("--spec", help="TOML file that says all this; flags override it.", rich_help_panel=RUN),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            help="Where the agents work: local (this process), dask (a worker process per core), dask:NUMBER, or the "
+            "address of a Dask scheduler, dask:tcp://HOST:8786. The numbers are the same.",
+            rich_help_panel=RUN,
+        ),
+    ] = "local",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the interrupted run in --out.", rich_help_panel=RUN)
+    ] = False,
+    shown_at_once: Open = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
+    **given: Any,
 ) -> None:
     """Train a model over data split among agents, in a simulation.
 
@@ -110,22 +82,8 @@ def train(
     noise is pure. Losses and errors are measured on the records themselves,
     which only a simulation may do.
     """
-    experiment = _given(spec, out, resume).changed(
-        "the command line",
-        source=source, data_dir=data_dir, target=target, owner=owner, agents=agents, split=split, test=test,
-        scaling=scaling, task=task, curve=curve, basis=basis, smoothing=smoothing, loss=loss,
-        tau=options.numbers("--tau", tau), non_crossing=non_crossing, penalty=penalty, strength=strength,
-        set=_set(domain), norm_bound=norm_bound, intercept=intercept, weighting=weighting, precision=precision,
-        algorithm=algorithm, rounds=rounds, updates=updates, batch=batch, sampling=sampling, average=average,
-        reach=reach, components=components, components_share=components_share, standardise=standardise,
-        momentum=momentum, topology=_topology(topology), damping=damping, rho=rho, dual_rho=dual_rho,
-        rho_schedule=rho_schedule, radius=radius, schedule=schedule, tolerance=tolerance,
-        extra_curvature=extra_curvature, unit_gain=unit_gain,
-        epsilon=epsilon, delta=delta, epsilons=options.numbers("--epsilons", epsilons),
-        deltas=options.numbers("--deltas", deltas), alpha=options.numbers("--alpha", alpha), relation=relation,
-        paper_noise=paper_noise, noise_multiplier=noise_multiplier, mechanism=mechanism,
-        evaluation_epsilon=evaluation_epsilon, seed=seed, repeats=repeats, measure_every=measure_every,
-    )  # fmt: skip
+    values = {name: _read(name, value) for name, value in given.items()}
+    experiment = _given(spec, out, resume).changed("the command line", **values)
     if tune_batches and resume:
         raise InputError("--tune-batches chooses for a new run; a resumed one goes on with what was chosen for it.")
     if shown_at_once and out is None:
@@ -133,6 +91,38 @@ def train(
     _run(experiment, out, resume, engine, tune_batches, quiet, as_json)
     if shown_at_once and out is not None:
         browser.show_report(out, as_json)
+
+
+def _with_fields(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for every declared field in place of `**given`, as Typer reads it.
+
+    Those that people need first are in no panel of their own: Typer shows options without one before all panels.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    made = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                kind(field) | None, declared(field.name, rich_help_panel=None if field.first else field.panel)
+            ],
+        )
+        for field in in_order()
+    ]
+    first = sum(FIELDS[each.name].first for each in made)
+    parameters = [*made[:first], own[0], *made[first:], *own[1:]]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
+    return command
+
+
+def _read(name: str, given: Any) -> Any:
+    """What a flag gives, as its field wants it."""
+    if FIELDS[name].type.startswith("tuple[float"):
+        return numbers(FIELDS[name].flag, given)
+    return _FROM_FILES[name](given) if name in _FROM_FILES else given
 
 
 def _set(given: str | None) -> str | None:
@@ -152,6 +142,9 @@ def _topology(given: str | None) -> str | None:
     from dpadmm.admm.topology.graph import read_topology
 
     return read_topology(Path(given[1:]))
+
+
+_FROM_FILES: dict[str, Callable[[str | None], str | None]] = {"set": _set, "topology": _topology}
 
 
 def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:

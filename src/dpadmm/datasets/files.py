@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,38 +57,76 @@ def load_file(
     columns: Sequence[Column] | None = None,
     task: str = "classification",
 ) -> Dataset:
-    """The records of a file.
+    """The records of a file; see `from_table`."""
+    declared = _declared(target, owner, columns, task)
+    written = [column.name for column in declared if not isinstance(column, Numeric)]
+    table = read_table(path, text=written if owner is None else [*written, owner])
+    path = Path(path)
+    return from_table(table, target, owner, columns, task, name=path.stem, about=f"read from {path.name}")
+
+
+def from_table(
+    table: Any,
+    target: str,
+    owner: str | None = None,
+    columns: Sequence[Column] | None = None,
+    task: str = "classification",
+    *,
+    name: str = "the records",
+    about: str = "a table in memory",
+) -> Dataset:
+    """The records of a table: a pandas or Polars data frame, or a pyarrow table.
 
     Without `columns` every column but the target and the owner is a number and is left unscaled. The classes are
     the labels that occur: that a label occurs is taken to be public.
     """
-    if task not in TASKS:
-        raise unknown("task", task, TASKS)
-    reserved = {target, owner}
-    declared = () if columns is None else tuple(columns)
-    taken = next((column.name for column in declared if column.name in reserved), None)
-    if taken is not None:
-        raise InputError(f"column {taken!r} is the target or the owner; it cannot be a feature too.")
-    written = [column.name for column in declared if not isinstance(column, Numeric)]
-    table = read_table(path, text=written if owner is None else [*written, owner])
-    for role, name in (("target", target), ("owner", owner)):
-        if name is not None and name not in table.column_names:
-            raise unknown(f"{role} column", name, table.column_names)
+    declared, table = _declared(target, owner, columns, task), _arrow(table)
+    for role, column in (("target", target), ("owner", owner)):
+        if column is not None and column not in table.column_names:
+            raise unknown(f"{role} column", column, table.column_names)
 
     if columns is None:
-        declared = tuple(Numeric(name) for name in table.column_names if name not in reserved)
+        declared = tuple(Numeric(column) for column in table.column_names if column not in (target, owner))
     encoder = Encoder(declared)
     classes, targets = _labels(table, target) if task == "classification" else (None, numbers(table, target))
     return Dataset(
-        name=Path(path).stem,
+        name=name,
         features=encoder.transform(table),
         targets=targets,
         classes=classes,
         feature_names=encoder.feature_names,
         owners=None if owner is None else np.array(texts(table, owner).to_pylist(), dtype=str),
         encoder=encoder,
-        about=f"read from {Path(path).name}",
+        about=about,
     )
+
+
+def _declared(target: str, owner: str | None, columns: Sequence[Column] | None, task: str) -> tuple[Column, ...]:
+    """The columns that were declared, none of which is the target or the owner."""
+    if task not in TASKS:
+        raise unknown("task", task, TASKS)
+    declared = () if columns is None else tuple(columns)
+    taken = next((column.name for column in declared if column.name in (target, owner)), None)
+    if taken is not None:
+        raise InputError(f"column {taken!r} is the target or the owner; it cannot be a feature too.")
+    return declared
+
+
+def _arrow(table: Any) -> pyarrow.Table:
+    """Any data frame as a pyarrow table, without a pandas index."""
+    import pyarrow as pa
+
+    if isinstance(table, pa.Table):
+        return table
+    try:
+        found = table.to_arrow() if hasattr(table, "to_arrow") else pa.Table.from_pandas(table, preserve_index=False)
+    except (pa.ArrowException, AttributeError, TypeError) as error:
+        raise InputError(
+            f"data of type {type(table).__name__}: give a name, a path, or a pandas, Polars or pyarrow table ({error})."
+        ) from None
+    if found.num_rows == 0:
+        raise InputError("the table is empty: it has columns but no records.")
+    return found
 
 
 def _labels(table: pyarrow.Table, target: str) -> tuple[tuple[str, ...], np.ndarray]:

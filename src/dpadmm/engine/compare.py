@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.admm.algorithm import Algorithm
 from dpadmm.admm.topology.graph import count_nodes
 from dpadmm.engine import metrics
 from dpadmm.engine.data import load_data
@@ -29,6 +30,8 @@ from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.reference import optimum
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import AUTO, Experiment, RunSpec
+from dpadmm.spec.part import Part
+from dpadmm.spec.parts import declared, imported
 
 ALL, BASELINE, OPTIMUM = "all", "dpsgd", "optimum"
 PROBE = "gradient-descent"  # it takes any loss, penalty and set: what it refuses, data or problem are to blame for
@@ -125,7 +128,7 @@ def arrange(
     epsilons: Sequence[float],
     delta: float | None = None,
     agents: Sequence[int] = (),
-    algorithms: Sequence[str] | str = ALL,
+    algorithms: Sequence[str | Algorithm] | str = ALL,
     relation: str = "zero-out",
     repeats: int = 10,
     topology: str = "complete",
@@ -136,9 +139,9 @@ def arrange(
     No number of agents means: as many as the data have owners, else the usual. The topology is a kind of network,
     without its number of nodes: `ring`, `erdos-renyi:0.3`. Other keywords change single fields of the experiment.
     """
-    names = _names(algorithms)
+    recipes = _recipes(algorithms)
     base = (experiment or Experiment()).changed(
-        delta=delta, relation=relation, repeats=repeats, measure_every=AT_THE_END, **changes
+        delta=delta, relation=relation, repeats=repeats, measure_every=AT_THE_END, **declared(changes)
     )
     budgets = _budgets(base, epsilons)
     usual = base if base.run.loss else base.changed(loss=_usual_loss(base))
@@ -147,16 +150,16 @@ def arrange(
     for probe in probes:
         count = probe.plan.setting.agents
         jobs.append(ComparedRun(OPTIMUM, count, None, probe.experiment))
-        for name in names:
-            terms = _terms(base if name == AUTO else usual, name, probe, topology)  # auto has a loss of its own
+        for name, recipe in recipes.items():
+            terms = _terms(base if name == AUTO else usual, recipe, probe, topology)  # auto has a loss of its own
             jobs += [ComparedRun(name, count, epsilon, terms.changed(epsilon=epsilon)) for epsilon in budgets]
-    jobs.sort(key=lambda job: _slowness(job.algorithm))  # so that there soon is something to show
+    jobs.sort(key=_slowness)  # so that there soon is something to show
     loss, test = probes[0].plan.setting.problem.loss, probes[0].test
     empty = Frontier(
         data=base.data.source,
         records=int(probes[0].shards.counts.sum()),
         held_out=0 if test is None else int(test.counts.sum()),
-        loss=usual.run.loss or "",
+        loss=str(usual.run.loss),
         measure="check loss" if loss.levels else "RMSE" if loss.task == "regression" else "test error",
         delta=base.run.delta or 0.0,
         relation=base.run.relation,
@@ -164,7 +167,7 @@ def arrange(
         repeats=base.simulation.repeats,
         agents=tuple(probe.plan.setting.agents for probe in probes),
         epsilons=budgets,
-        algorithms=names,
+        algorithms=tuple(recipes),
     )
     return ComparisonPlan(tuple(jobs), empty)
 
@@ -174,19 +177,23 @@ def _usual_loss(base: Experiment) -> str:
     return "squared" if classes is None else "logistic" if len(classes) == 2 else "softmax"
 
 
-def _names(asked: Sequence[str] | str) -> tuple[str, ...]:
-    """Recipes by name, each once, and the baseline among them."""
+def _recipes(asked: Sequence[str | Algorithm] | str) -> dict[str, str | Part]:
+    """Recipes, each once under the name that tables show, and the baseline among them."""
     words = [word.strip() for word in asked.split(",")] if isinstance(asked, str) else list(asked)
     if words == [ALL]:
         words = [AUTO, *(name for name, recipe in ALGORITHMS.items() if recipe.private)]
     if not any(words):
         raise InputError(f"algorithms: name some, separated by commas, or {ALL!r}.")
-    for word in words:
-        if word not in (AUTO, *ALGORITHMS):
-            raise unknown("algorithm", word, (ALL, AUTO, *ALGORITHMS))
-        if word != AUTO and not ALGORITHMS[word].private:
-            raise InputError(f"algorithm {word!r} is not private; the best without privacy stands beside all anyway.")
-    return tuple(dict.fromkeys((*words, BASELINE)))
+    found: dict[str, str | Part] = {}
+    for word in (*words, BASELINE):
+        run = imported(RunSpec(algorithm=declared({"algorithm": word})["algorithm"]))
+        name = run.algorithm
+        if isinstance(name, str) and name not in (AUTO, *ALGORITHMS):
+            raise unknown("algorithm", name, (ALL, AUTO, *ALGORITHMS))
+        if name != AUTO and not resolve.named_recipe(run).private:
+            raise InputError(f"algorithm {name!r} is not private; the best without privacy stands beside all anyway.")
+        found[str(name)] = name
+    return found
 
 
 def _budgets(base: Experiment, epsilons: Sequence[float]) -> tuple[float, ...]:
@@ -215,12 +222,12 @@ def _probe(base: Experiment, agents: int | None) -> Prepared:
     return found
 
 
-def _terms(base: Experiment, name: str, probe: Prepared, topology: str) -> Experiment:
+def _terms(base: Experiment, name: str | Part, probe: Prepared, topology: str) -> Experiment:
     """What a recipe is given, but for the budget."""
     terms = base.changed(algorithm=name, agents=probe.experiment.data.agents)
     if name == AUTO:
         return terms
-    recipe = ALGORITHMS[name]
+    recipe = resolve.named_recipe(terms.run)
     if recipe.consensus.decentralised:
         kind, *numbers = topology.split(":")
         agents = probe.plan.setting.agents
@@ -234,7 +241,9 @@ def _terms(base: Experiment, name: str, probe: Prepared, topology: str) -> Exper
     return terms
 
 
-def _slowness(name: str) -> int:
+def _slowness(job: ComparedRun) -> int:
     """Whole gradients, then mini-batches, whose noise takes long to calibrate, then exact solves."""
-    solver = None if name in (OPTIMUM, AUTO) else ALGORITHMS[name].phases[0].solver
-    return 0 if solver is None else 2 if solver.sampled else 1 if solver.first_order else 3
+    if job.algorithm in (OPTIMUM, AUTO):
+        return 0
+    solver = resolve.named_recipe(job.experiment.run).phases[0].solver
+    return 2 if solver.sampled else 1 if solver.first_order else 3

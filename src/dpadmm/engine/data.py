@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dpadmm._arrays import IntArray
 from dpadmm._registry import build
 from dpadmm.datasets import Column, Dataset, Encoder, StoredDataset, is_folder, open_folder, split
+from dpadmm.datasets.files import from_table
 from dpadmm.datasets.registry import DATASETS, load
+from dpadmm.datasets.scaling import scaled
 from dpadmm.datasets.splits import SPLITS
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import generator
-from dpadmm.problems.shards import Shards, gather
-from dpadmm.spec.declare import DataSpec
+from dpadmm.problems.losses import Loss
+from dpadmm.problems.shards import Shards, gather, refuse_empty
+from dpadmm.spec.declare import DataSpec, RunSpec
 
 AGENTS = 100  # where neither the spec nor the data says how many
 ADULT_TEST = 5222  # the papers train on 40,000 records and test on the rest
@@ -23,13 +29,25 @@ def load_data(data: DataSpec, seed: int, level: float | None = None) -> Dataset 
     """The records a spec names; those of a folder stay in their files. The level is a quantile's, if there is one."""
     if data.source not in DATASETS and is_folder(data.source):
         return _open_folder(data)
-    columns: tuple[Column, ...] | None = None
-    if data.columns:
-        columns = Encoder.from_dict({"columns": list(data.columns)}).columns
     return load(
-        data.source, target=data.target, owner=data.owner, columns=columns, scaling=data.scaling, task=data.task,
+        data.source, target=data.target, owner=data.owner, columns=_columns(data), scaling=data.scaling, task=data.task,
         seed=seed, directory=data.data_dir, curve=data.curve, basis=data.basis, smoothing=data.smoothing, level=level,
     )  # fmt: skip
+
+
+def load_table(table: Any, data: DataSpec) -> Dataset:
+    """The records of a table in memory, by the columns that a spec names; a `Dataset` is taken as it is."""
+    if isinstance(table, Dataset):
+        return table
+    if data.target is None:
+        raise InputError("which column of the table is to be predicted? name it as the target.")
+    if data.curve is not None or data.basis is not None or data.smoothing is not None:
+        raise InputError("curves are read from files; write the table to a .parquet file and give its path as data.")
+    return scaled(from_table(table, data.target, data.owner, _columns(data), data.task), data.scaling)
+
+
+def _columns(data: DataSpec) -> tuple[Column, ...] | None:
+    return Encoder.from_dict({"columns": list(data.columns)}).columns if data.columns else None
 
 
 def _open_folder(data: DataSpec) -> StoredDataset:
@@ -62,13 +80,56 @@ def hold_out(dataset: Dataset, data: DataSpec, seed: int) -> tuple[Dataset, Data
     return split(dataset, int(share) if share >= 1 else share, seed)
 
 
-def shard(train: Dataset, targets: np.ndarray, data: DataSpec, seed: int, **rows: Any) -> Shards:
-    """The training records over their owners: by the owner column where there is one, else by the split asked for."""
-    if train.owners is not None:
-        return gather(train.features, targets, train.owners, **rows)
+@dataclass(frozen=True, eq=False)
+class Dealt:
+    """Records with their owners, not yet in the form that kernels read."""
+
+    records: Dataset | StoredDataset  # to train on
+    owner: np.ndarray | None  # the agent number of each; None where records lie in files by owner
+    names: tuple[str, ...]
+    counts: IntArray
+    held_out: Dataset | None
+    lost: frozenset[str] = frozenset()  # owners of whom no record is left to train on
+
+    @property
+    def plain(self) -> bool:
+        """Whether rows are dense and in memory, and no curves: then they can be standardised."""
+        return (
+            isinstance(self.records, Dataset)
+            and isinstance(self.records.features, np.ndarray)
+            and self.records.basis is None
+        )
+
+    def shards(self, run: RunSpec, loss: Loss, classes: int) -> tuple[Shards, Shards | None]:
+        """The records to train on and those held out, as a run wants its rows and its loss its targets."""
+        rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept), "precision": run.precision}
+        found: Shards
+        if isinstance(self.records, StoredDataset):
+            found = self.records.shards(partial(loss.encode, classes=classes), **rows)
+        else:
+            targets = loss.encode(self.records.targets, classes=classes)
+            assert self.owner is not None
+            found = gather(self.records.features, targets, self.owner, names=self.names, **rows)
+        if self.held_out is None:
+            return found, None
+        alone = np.zeros(len(self.held_out), dtype=np.int64)
+        return found, gather(self.held_out.features, self.held_out.targets, alone, names=["test"], **rows)
+
+
+def deal(records: Dataset | StoredDataset, data: DataSpec, seed: int) -> Dealt:
+    """Holds records out and gives the rest to owners: by the owner column where there is one, else by the split."""
+    if isinstance(records, StoredDataset):
+        counts = np.array([source.count for source in records.sources], dtype=np.int64)
+        return Dealt(records, None, tuple(records.owners), counts, records.held_out)
+    train, held_out = hold_out(records, data, seed)
+    if train.owners is not None and records.owners is not None:
+        found, owner = np.unique(np.asarray(train.owners), return_inverse=True)
+        names, lost = tuple(map(str, found)), frozenset(map(str, records.owners))
+        return Dealt(train, owner, names, np.bincount(owner), held_out, lost - frozenset(names))
     agents = AGENTS if data.agents is None else data.agents
     if not 1 <= agents <= len(train):
         raise InputError(f"agents {agents}: must lie between 1 and the number of training records, {len(train)}.")
     owner = build("split", SPLITS, data.split)(train.targets, agents, generator(seed, "owners"))
-    names = [f"agent {i}" for i in range(agents)]
-    return gather(train.features, targets, owner, names=names, **rows)
+    names, counts = tuple(f"agent {i}" for i in range(agents)), np.bincount(owner, minlength=agents)
+    refuse_empty(counts, names)
+    return Dealt(train, owner, names, counts, held_out)

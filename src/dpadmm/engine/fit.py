@@ -8,17 +8,17 @@ seeded, and everybody who knows the seed can subtract it.
 from __future__ import annotations
 
 import math
-from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
-from dpadmm.engine.executors.base import Executor
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executor import Executor
 from dpadmm.engine.executors.in_process import InProcessExecutor
 from dpadmm.engine.executors.owners import OwnerExecutor
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.metrics import consensus_residual
 from dpadmm.engine.prepare import Prepared
 from dpadmm.errors import InputError
@@ -51,16 +51,14 @@ def fit(prepared: Prepared, secure: bool) -> Fitted:
     plan = part.plan.on_lattice() if secure else part.plan
     # In a secure fit this seed is never asked for a word: the owners' agents have the system's randomness.
     cohort = Cohort.of(plan, part.shards, [0], SeededRandomness(part.experiment.simulation.seed))
-    state = start(cohort)
-    executor: Executor = InProcessExecutor(cohort, state)
-    if secure:
-        run = part.experiment.run if part.stage is None else part.stage.rest
-        executor = OwnerExecutor(run, part.shards, classes)
-    models, apart = [state.common], []
-    with closing(executor):
+    state = SimulationState.of(cohort)
+    run = part.experiment.run if part.stage is None else part.stage.rest.run
+    executor: Executor = OwnerExecutor(run, classes) if secure else InProcessExecutor()
+    models, apart = [state.shared.model], []
+    with executor:
         for reached in rounds(cohort, state, executor):
-            models.append(reached.common)
-            apart.append(consensus_residual(cohort.by_run(reached.agents.released), reached.common))
+            models.append(reached.shared.model)
+            apart.append(consensus_residual(reached.shared.released, reached.shared.model))
     path = _lifted(part, np.concatenate(models))
     accounts = plan.accounts()
     guarantees = tuple(accounts.guarantee(agent, delta) for agent in range(cohort.size))
@@ -75,7 +73,7 @@ def _turned(prepared: Prepared, secure: bool, classes: int) -> Prepared:
     stage = prepared.stage
     if stage is None or not secure:
         return prepared.turned(0)
-    with closing(OwnerExecutor(stage.first, stage.records(prepared.shards), classes)) as owners:
+    with OwnerExecutor(stage.first, classes) as owners:
         return prepared.turned(0, owners)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm.datasets.curves.slope import SlopeError
 from dpadmm.engine import metrics
-from dpadmm.engine.executors.base import Broadcast, Executor, Reading, look
-from dpadmm.engine.loop import Cohort, State
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executor import Broadcast, Executor, Reading, read_records
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards
@@ -65,42 +65,42 @@ class Observer:
     slope_error: SlopeError | None = None  # of coefficient functions, where the truth is known
     every: int = 1  # rounds between two measurements
 
-    def measure(self, state: State) -> dict[str, FloatArray]:
+    def measure(self, state: SimulationState) -> dict[str, FloatArray]:
         """One number per run and metric."""
         cohort, problem = self.cohort, self.cohort.plan.setting.problem
-        readings: list[Reading] = [(metrics.empirical_loss, (Broadcast(state.common),))]
+        readings: list[Reading] = [(metrics.empirical_loss, (Broadcast(state.shared.model),))]
         local = cohort.plan.algorithm.consensus.releases_models
         if local:
             readings += self._local_readings(state)
         compares = self._compares(state.round)
         if compares:
-            readings.append((gradient_length, (state.agents.released if local else Broadcast(state.common),)))
-        each, *others = self._look(readings)  # all at once: they may be far away
+            readings.append((gradient_length, (state.agents.released if local else Broadcast(state.shared.model),)))
+        each, *others = self._read(readings)  # all at once: they may be far away
         lengths = others.pop() if compares else None
         # As the problem weighs them: all owners alike, or all records.
         share = cohort.plan.setting.weights * cohort.plan.setting.counts
         losses = cohort.by_run(each)
         data_loss = (losses * share).sum(axis=1) / share.sum()
-        penalty = problem.strength * problem.penalty.value(state.common) * cohort.size / share.sum()
+        penalty = problem.strength * problem.penalty.value(state.shared.model) * cohort.size / share.sum()
         measured = {"train_loss": data_loss, "objective": data_loss + penalty}
         if self.test is not None:
-            measured["test_error"] = metrics.test_errors(problem.loss, self.test, state.common)
+            measured["test_error"] = metrics.test_errors(problem.loss, self.test, state.shared.model)
         if self.slope_error is not None:
-            measured["mise"] = self.slope_error(state.common)
+            measured["mise"] = self.slope_error(state.shared.model)
         if local:
             measured |= self._local(state, *others)
         if self.delta is not None:
-            measured["epsilon"] = np.full(len(state.common), self._spent(state.round))
+            measured["epsilon"] = np.full(len(state.shared.model), self._spent(state.round))
             if self._printed is not None:
-                measured["printed_epsilon"] = np.full(len(state.common), self._printed[state.round - 1])
+                measured["printed_epsilon"] = np.full(len(state.shared.model), self._printed[state.round - 1])
             measured |= self._noise(state, lengths)
         return measured
 
-    def of_nodes(self, state: State) -> dict[str, FloatArray]:
+    def of_nodes(self, state: SimulationState) -> dict[str, FloatArray]:
         """One number per run and node, where there is no server: how far each is from the nodes' mean."""
         if not self.cohort.plan.algorithm.consensus.decentralised:
             return {}
-        apart = self.cohort.by_run(state.agents.released) - state.common[:, None, :]
+        apart = self.cohort.by_run(state.agents.released) - state.shared.model[:, None, :]
         return {"disagreement": np.linalg.norm(apart, axis=2)}
 
     def _compares(self, round: int) -> bool:
@@ -112,17 +112,17 @@ class Observer:
         step = -(-plan.setting.rounds // SIGNALS)
         return round == plan.setting.rounds or round // step != before // step
 
-    def _noise(self, state: State, lengths: FloatArray | None) -> dict[str, FloatArray]:
+    def _noise(self, state: SimulationState, lengths: FloatArray | None) -> dict[str, FloatArray]:
         """Lengths of the noise, as gradients see it, and of the gradients, root mean squares over agents; nan in rounds
         that are not compared."""
         if lengths is None:
-            return {name: np.full(len(state.common), np.nan) for name in ("noise", "signal")}
+            return {name: np.full(len(state.shared.model), np.nan) for name in ("noise", "signal")}
         plan = self.cohort.plan
         phase = plan.algorithm.phases[plan.algorithm.phase(state.round)]
         sigma = phase.perturbation.gradient_noise(plan.local, plan.noise_in(state.round))
         length = float(np.sqrt(plan.setting.dimension * np.mean(sigma**2)))
         signal = np.sqrt((self.cohort.by_run(lengths) ** 2).mean(axis=1))
-        return {"noise": np.full(len(state.common), length), "signal": signal}
+        return {"noise": np.full(len(state.shared.model), length), "signal": signal}
 
     @cached_property
     def _printed(self) -> FloatArray | None:
@@ -130,24 +130,24 @@ class Observer:
         plan = self.cohort.plan
         return plan.printed() if plan.algorithm.consensus.decentralised else None
 
-    def _look(self, readings: list[Reading]) -> list[FloatArray]:
+    def _read(self, readings: list[Reading]) -> list[FloatArray]:
         if self.executor is not None:
-            return self.executor.look(readings)
-        return look(self.cohort.plan.setting.problem, self.cohort.shards, readings)
+            return self.executor.read(readings)
+        return read_records(self.cohort.plan.setting.problem, self.cohort.shards, readings)
 
-    def _local_readings(self, state: State) -> list[Reading]:
+    def _local_readings(self, state: SimulationState) -> list[Reading]:
         readings: list[Reading] = [(metrics.empirical_loss, (state.agents.released,))]
         if self.cohort.plan.algorithm.consensus.decentralised:  # an augmented objective is about a server's penalty
             return readings
         mean = state.mean_local if self.cohort.plan.setting.problem.smooth else state.mean_local_before
         rho = self.cohort.plan.rho(state.round)
-        return [*readings, (metrics.augmented_objective, (mean, Broadcast(state.mean_common), rho))]
+        return [*readings, (metrics.augmented_objective, (mean, Broadcast(state.shared.mean_model), rho))]
 
-    def _local(self, state: State, losses: FloatArray, *augmented: FloatArray) -> dict[str, FloatArray]:
+    def _local(self, state: SimulationState, losses: FloatArray, *augmented: FloatArray) -> dict[str, FloatArray]:
         cohort, released = self.cohort, state.agents.released
         measured = {
             "train_loss_local": self._mean(losses),
-            "residual": metrics.consensus_residual(cohort.by_run(released), state.common),
+            "residual": metrics.consensus_residual(cohort.by_run(released), state.shared.model),
         }
         if augmented:
             measured["augmented_objective"] = cohort.by_run(augmented[0]).sum(axis=1)

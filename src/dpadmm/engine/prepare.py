@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
-
-import numpy as np
 
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.topology.graph import count_nodes, parse_topology
 from dpadmm.datasets import Dataset, Described, StoredDataset
-from dpadmm.engine.data import hold_out, load_data, shard
-from dpadmm.engine.executors.base import Executor
+from dpadmm.engine.data import deal, load_data
+from dpadmm.engine.executor import Executor
 from dpadmm.engine.preprocessing.stage import Stage, View
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
-from dpadmm.problems.shards import Shards, gather
-from dpadmm.spec import resolve
-from dpadmm.spec.auto import Facts, drafted, settled, with_loss
-from dpadmm.spec.declare import AUTO, Experiment
+from dpadmm.problems.shards import Shards
+from dpadmm.spec import auto, resolve
+from dpadmm.spec.declare import AUTO, DataSpec, Experiment
+from dpadmm.spec.parts import imported
+from dpadmm.spec.resolve import ResolvedRun
 from dpadmm.spec.tuning import Choice, choose
 
 
@@ -32,6 +29,7 @@ class Prepared:
     shards: Shards
     test: Shards | None
     plan: Plan
+    declared: ResolvedRun  # the run with its parts
     warnings: tuple[str, ...]
     choices: tuple[Choice, ...] = ()
     reasons: tuple[str, ...] = ()  # what `auto` chose, and why
@@ -46,69 +44,59 @@ class Prepared:
         view = self.stage.find(self.shards, self.experiment.simulation.seed, run, executor)
         shards = view.rows(self.shards, intercept)
         test = None if self.test is None else view.shown(self.test, intercept)
-        return replace(self, shards=shards, test=test, plan=self.stage.planned(shards.width), view=view)
+        plan = self.plan if shards.width == self.plan.setting.width else self.stage.planned(shards.width)
+        return replace(self, shards=shards, test=test, plan=plan, view=view)
 
     @property
     def delta(self) -> float | None:
         """The delta to account at; None for a run that is not private."""
         run = self.experiment.run
-        return max((run.delta or 0.0, *run.deltas)) if self.plan.algorithm.private else None
+        return run.reported_delta if self.plan.algorithm.private else None
 
 
 def prepare(experiment: Experiment, dataset: Dataset | None = None) -> Prepared:
     """Loads and splits the data, and fixes every number of the run.
 
-    With a data set in memory nothing is loaded, and nothing held out that is not asked for.
+    Args:
+        experiment: what is to be run; parts by import path are imported.
+        dataset: records in memory. Then nothing is loaded, and nothing held out that is not asked for.
+
+    Returns:
+        The run with its records: everything is checked, nothing has run.
+
+    Raises:
+        InputError: the experiment cannot be run as it is.
     """
-    experiment = _with_nodes(experiment)
-    if dataset is not None:
-        whole = experiment.data.test is None and dataset.held_out is None
-        experiment = experiment.changed(source=dataset.name, test=0.0 if whole else None)
-    auto = experiment.run.algorithm == AUTO
-    if auto:
-        experiment = replace(experiment, run=drafted(experiment.run))
-    run, data, seed = experiment.run, experiment.data, experiment.simulation.seed
-    recipe, problem = resolve.recipe(run), resolve.problem(run)  # a wrong name must not wait for a large file
-    resolve.noise_request(run)
-    levels = problem.loss.levels
+    run, data, seed = imported(experiment.run), _data(experiment, dataset), experiment.simulation.seed
+    declared = None if run.algorithm == AUTO else resolve.resolved(run)  # a wrong name must not wait for a large file
+    loss = auto.check(run) if declared is None else declared.problem.loss
+    levels = () if loss is None else loss.levels
     records: Dataset | StoredDataset = dataset or load_data(data, seed, levels[0] if len(levels) == 1 else None)
-    classes = len(records.classes or ())
-    if auto:
-        experiment = replace(experiment, run=with_loss(run, classes))
-        run, problem = experiment.run, resolve.problem(experiment.run)
-    if (problem.loss.task == "regression") != (records.classes is None):
-        kind = "numbers" if records.classes is None else "classes"
-        raise InputError(f"loss {problem.loss.name!r} is for {problem.loss.task} targets; {records.name!r} has {kind}.")
     if run.norm_bound is None and records.norm_bound is not None:
-        experiment = experiment.changed(norm_bound=records.norm_bound)
-        run = experiment.run
-    rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept), "precision": run.precision}
-    encode = partial(problem.loss.encode, classes=classes)
-    shards: Shards
-    if isinstance(records, StoredDataset):
-        shards, held_out, lost = records.shards(encode, **rows), records.held_out, set[str]()
-    else:
-        train, held_out = hold_out(records, data, seed)
-        shards = shard(train, encode(train.targets), data, seed, **rows)
-        lost = set[str]() if records.owners is None else set(records.owners) - set(shards.names)
+        run = replace(run, norm_bound=records.norm_bound)
+        declared = declared and declared.with_norm_bound(records.norm_bound)
+    dealt = deal(records, data, seed)
+    classes, reasons = len(records.classes or ()), tuple[str, ...]()
     if run.topology is not None and run.topology.lstrip().startswith("{"):  # with owners' names in it, perhaps
-        experiment = experiment.changed(topology=parse_topology(run.topology, shards.names).text)
-        run = experiment.run
-    test = None
-    if held_out is not None:
-        owner = np.zeros(len(held_out), dtype=np.int64)
-        test = gather(held_out.features, held_out.targets, owner, names=["test"], **rows)
-    reasons: tuple[str, ...] = ()
-    if auto:
-        plain = isinstance(records, Dataset) and not shards.sparse and records.basis is None
-        run, reasons = settled(run, Facts(shards.counts, shards.width, classes, plain))
-        experiment = replace(experiment, run=run)
-    plan = resolve.plan(run, shards.counts, shards.width, classes)
+        run = replace(run, topology=parse_topology(run.topology, dealt.names).text)
+        declared = declared and replace(declared, run=run)
+    if declared is None:
+        width = len(records.feature_names) + auto.with_intercept(run)
+        run, reasons = auto.choose(run, auto.Facts(dealt.counts, width, classes, dealt.plain))
+        declared = resolve.resolved(run)
+    loss = declared.problem.loss
+    if (loss.task == "regression") != (records.classes is None):
+        kind = "numbers" if records.classes is None else "classes"
+        raise InputError(f"loss {loss.name!r} is for {loss.task} targets; {records.name!r} has {kind}.")
+    shards, test = dealt.shards(run, loss, classes)
+    plan = declared.plan(shards.counts, shards.width, classes)
     _check_deltas(run.deltas, shards.agents)
-    if recipe.private and run.noise_multiplier and not run.delta and isinstance(plan.noise[0].mechanism, Gaussian):
+    told = declared.recipe.private and run.noise_multiplier and not run.delta
+    if told and isinstance(plan.noise[0].mechanism, Gaussian):
         raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
-    warnings = tuple(_warnings(plan, records, lost, experiment))
-    prepared = Prepared(experiment, records, shards, test, plan, warnings, reasons=reasons)
+    experiment = replace(experiment, run=run, data=data)
+    warnings = tuple(_warnings(plan, records, dealt.lost, experiment))
+    prepared = Prepared(experiment, records, shards, test, plan, declared, warnings, reasons=reasons)
     return prepared if run.components is None and run.standardise is None else _staged(prepared, classes)
 
 
@@ -120,7 +108,7 @@ def _staged(prepared: Prepared, classes: int) -> Prepared:
         kind = "curves" if prepared.dataset.basis else "sparse rows"
         raise InputError(f"standardise: {kind} would not be {kind} any more; leave it out.")
     width = prepared.shards.width
-    stage = Stage.of(prepared.experiment.run, prepared.plan, width, classes)
+    stage = Stage.of(prepared.declared, prepared.plan, width, classes)
     return replace(prepared, stage=stage, plan=stage.planned(width))
 
 
@@ -133,12 +121,15 @@ def _check_deltas(deltas: tuple[float, ...], agents: int) -> None:
             raise InputError(f"delta {delta:g}: must lie between 0 and 1, such as 1e-6.")
 
 
-def _with_nodes(experiment: Experiment) -> Experiment:
-    """As many agents as the topology has nodes, where nothing else says how many."""
+def _data(experiment: Experiment, dataset: Dataset | None) -> DataSpec:
+    """Where the records come from; as many agents as the topology has nodes, where nothing else says how many."""
     run, data = experiment.run, experiment.data
-    if run.topology is None or data.agents is not None or data.owner is not None:
-        return experiment
-    return experiment.changed(agents=count_nodes(run.topology))
+    if run.topology is not None and data.agents is None and data.owner is None:
+        data = replace(data, agents=count_nodes(run.topology))
+    if dataset is None:
+        return data
+    whole = data.test is None and dataset.held_out is None
+    return replace(data, source=dataset.name, test=0.0 if whole else data.test)
 
 
 def with_choices(prepared: Prepared) -> Prepared:
@@ -146,18 +137,19 @@ def with_choices(prepared: Prepared) -> Prepared:
     classes = len(prepared.dataset.classes or ())
     counts, width = prepared.plan.setting.counts, prepared.shards.width
     run, choices = choose(prepared.experiment.run, counts, width, classes)
-    experiment = replace(prepared.experiment, run=run)
-    chosen = replace(prepared, experiment=experiment, plan=resolve.plan(run, counts, width, classes), choices=choices)
+    experiment, declared = replace(prepared.experiment, run=run), resolve.resolved(run)
+    plan = declared.plan(counts, width, classes)
+    chosen = replace(prepared, experiment=experiment, declared=declared, plan=plan, choices=choices)
     return chosen if prepared.stage is None else _staged(chosen, classes)
 
 
-def _warnings(plan: Plan, dataset: Described, lost: set[str], experiment: Experiment) -> list[str]:
+def _warnings(plan: Plan, dataset: Described, lost: frozenset[str], experiment: Experiment) -> list[str]:
     """`lost`: owners of whom no record is left to train on."""
     found = []
     if lost:
         some = ", ".join(map(repr, sorted(lost)[:5]))
         found.append(f"all records of {some} fell into the test set: {len(lost)} owner(s) fewer.")
-    fewest, delta = int(plan.setting.counts.min()), max((experiment.run.delta or 0.0, *experiment.run.deltas))
+    fewest, delta = int(plan.setting.counts.min()), experiment.run.reported_delta
     if plan.algorithm.private and delta > 1.0 / (10 * fewest):
         found.append(
             f"delta {delta:g} is above 1/(10 m) = {1 / (10 * fewest):.2g} for the smallest agent (m = {fewest} "

@@ -90,13 +90,13 @@ class Result:
         setting = self.plan.setting
         multiplier = float(self.plan.noise[0].mechanism.noise_multiplier.min()) if guarantee is not None else None
         return {
-            "algorithm": run.algorithm,
+            "algorithm": str(run.algorithm),
             "data": self.experiment.data.source,
             "loss": resolve.loss_text(run),
             "tau": list(setting.problem.loss.levels),
-            "penalty": run.penalty,
+            "penalty": str(run.penalty),
             "strength": run.strength,
-            "set": run.set,
+            "set": str(run.set),
             "agents": setting.agents,
             "records": int(setting.counts.sum()),
             "fewest_records": int(setting.counts.min()),
@@ -184,11 +184,11 @@ def claimed_epsilon(prepared: Prepared) -> float | None:
     if prepared.plan.algorithm.consensus.decentralised:
         printed = prepared.plan.printed()
         return None if printed is None else float(printed[-1])
-    if not isinstance(resolve.noise_request(run), PaperNoise) or run.epsilon is None:
+    if not isinstance(prepared.plan.request, PaperNoise) or run.epsilon is None:
         return None
     if prepared.plan.algorithm.phases[0].solver.sampled:  # 002's formula speaks of the whole run
         return run.epsilon
     steps = prepared.plan.setting.rounds * prepared.plan.level.steps
     if run.delta and isinstance(prepared.plan.noise[0].mechanism, Gaussian):
-        return Claim(run.algorithm, run.epsilon, run.delta, steps).total
+        return Claim(str(run.algorithm), run.epsilon, run.delta, steps).total
     return steps * run.epsilon

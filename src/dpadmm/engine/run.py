@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.solvers import Exact
+from dpadmm.admm.state import State
 from dpadmm.datasets.curves.slope import SlopeError
-from dpadmm.engine.executors import opened
-from dpadmm.engine.executors.base import Engine
-from dpadmm.engine.executors.in_process import Local
-from dpadmm.engine.loop import Cohort, State, evaluate, rounds, start, without_memory
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.data import load_table
+from dpadmm.engine.executor import Executor
+from dpadmm.engine.executors import open_executor
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import evaluate, rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.output import checkpoint
 from dpadmm.engine.output.folder import Folder
@@ -32,7 +34,9 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec import toml
 from dpadmm.spec.declare import Experiment
+from dpadmm.spec.parts import declared
 from dpadmm.spec.projected_cost import described
+from dpadmm.spec.train_options import TrainOptions
 
 NUMBERS_AT_ONCE = 50_000_000  # how large the batch of runs that go side by side may grow
 Progress = Callable[[int, int, History], None]
@@ -42,26 +46,60 @@ Progress = Callable[[int, int, History], None]
 def train(
     experiment: Experiment | None = None,
     *,
+    data: Any = None,
+    owners: str | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     checkpoint_every: int = 10,
     progress: Progress | None = None,
     engine: str = "local",
     tune_batches: bool = False,
-    **changes: Any,
+    **changes: Unpack[TrainOptions],
 ) -> Result:
-    """Simulates an experiment; keyword arguments change single fields of it, by name.
+    """Simulates an experiment; keyword arguments change single fields of it, by name. Repeats differ in noise only.
 
-    Repeats differ in their noise only. With `out`, spec, history, model and result are written there; an interrupted
-    run goes on from its last checkpoint with `resume`. The engine says where the agents work (see `engine/executors`);
-    the numbers are the same, and so a run may go on with another one. With `tune_batches`, mini-batches and inner steps
-    that are not given are chosen for the least noise at the budget (see `spec/tuning.py`).
+    Args:
+        experiment: what is to be run; without one, the defaults.
+        data: the records: a name, a file or a folder as `source` takes it, or a table in memory (pandas, Polars,
+            pyarrow), whose columns `target` and `owners` name.
+        owners: the column that names each record's owner.
+        out: a new folder for spec, history, model and result.
+        resume: go on with the interrupted run in `out`, from its last checkpoint.
+        checkpoint_every: rounds between checkpoints.
+        progress: told how far the run is.
+        engine: where the agents work (see `engine/executors`). The numbers are the same everywhere.
+        tune_batches: choose mini-batches and inner steps that are not given for the least noise at the budget.
+        **changes: fields of the experiment. Loss, penalty, set, algorithm, schedule and rho_schedule may be parts of
+            your own instead of names, topology a networkx graph.
+
+    Returns:
+        The models, their history and what they cost.
+
+    Raises:
+        InputError: the experiment cannot be run as it is; nothing has been computed.
     """
-    with opened(engine) as ready:
-        prepared = prepare((experiment or Experiment()).changed(**changes))
-        if tune_batches:
-            prepared = with_choices(prepared)
-        return run_prepared(prepared, out, resume, checkpoint_every, progress, ready)
+    given = declared({**changes, **({} if owners is None else {"owner": owners})})
+    table = None
+    if isinstance(data, str | Path):
+        given["source"] = str(data)
+    elif data is not None:
+        table = data
+    experiment = (experiment or Experiment()).changed(**given)
+    if table is not None and out is not None:
+        raise InputError(
+            "records in memory do not go with an output folder (out): resuming and predicting need to find them "
+            "again. Write them to a .parquet file and give its path as data."
+        )
+    executor = open_executor(engine)
+    if table is not None:
+        held_out = experiment if experiment.data.test is not None else experiment.changed(test=0.2)
+        prepared = prepare(held_out, load_table(table, experiment.data))
+    else:
+        prepared = prepare(experiment)
+    if tune_batches:
+        prepared = with_choices(prepared)
+    with executor:
+        return run_prepared(prepared, out, resume, checkpoint_every, progress, executor)
 
 
 def run_prepared(
@@ -70,18 +108,18 @@ def run_prepared(
     resume: bool = False,
     checkpoint_every: int = 10,
     progress: Progress | None = None,
-    engine: Engine | None = None,
+    executor: Executor | None = None,
 ) -> Result:
-    """Runs what was prepared, in this process unless an engine is given."""
+    """Runs what was prepared, in this process unless an executor is given, which the caller has entered."""
     if checkpoint_every < 1:
         raise InputError(f"checkpoint_every {checkpoint_every}: counts rounds, at least 1.")
     folder = None if out is None else Folder.open(Path(out), prepared.experiment, resume)
-    digest = hashlib.sha256(toml.dumps(prepared.experiment).encode()).hexdigest()
+    digest = "" if folder is None else hashlib.sha256(toml.dumps(prepared.experiment).encode()).hexdigest()
     setting, repeats = prepared.plan.setting, prepared.experiment.simulation.repeats
     with StatusWriter(None if folder is None else folder.path, setting.rounds, repeats) as live:
         if folder is not None:
             folder.describe(_facts(prepared))
-        result = _run(prepared, folder, digest, live, checkpoint_every, progress, engine or Local())
+        result = _run(prepared, folder, digest, live, checkpoint_every, progress, executor or InProcessExecutor())
         if folder is not None:
             result = replace(result, out=str(folder.path))
             folder.finish(result)
@@ -108,10 +146,9 @@ def _run(
     live: StatusWriter,
     checkpoint_every: int,
     progress: Progress | None,
-    engine: Engine,
+    executor: Executor,
 ) -> Result:
     measure_every = prepared.experiment.simulation.measure_every
-    engine.start()
     began = time.perf_counter()
     parts: list[tuple[State, History]] = []
     estimates: list[FloatArray] = []
@@ -120,27 +157,26 @@ def _run(
         cohort = Cohort.of(part.plan, part.shards, group, SeededRandomness(part.experiment.simulation.seed))
         kept = None if folder is None else folder.checkpoint(group[0])
         if kept is not None and kept.exists():
-            state, history = checkpoint.load(kept, digest)
+            state, history = checkpoint.load(kept, digest, SimulationState.from_arrays)
         else:
-            state, history = start(cohort), History()
+            state, history = SimulationState.of(cohort), History()
         live.begin(group[0], state.round, history)
-        with closing(engine.executor(cohort, state)) as executor:
-            rotation = part.view.rotation if isinstance(part.view, Components) else None
-            slope_error = SlopeError.of(part.dataset, part.plan.setting.problem.loss.outputs(0), rotation)
-            observer = Observer(cohort, part.test, part.delta, executor, slope_error, measure_every)
-            for reached in rounds(cohort, state, executor):
-                state = reached
-                last = state.round == part.plan.setting.rounds
-                if last or state.round % measure_every == 0:
-                    history.add(state.round, observer.measure(state), observer.of_nodes(state))
-                    if progress is not None:
-                        progress(group[0], state.round, history)
-                live.reached(state.round)
-                if kept is not None and (last or state.round % checkpoint_every == 0):
-                    checkpoint.save(kept, digest, state, history)
-            if part.plan.evaluation is not None:
-                estimates.append(evaluate(cohort, state, executor))
-        parts.append((lifted_state(without_memory(state), part.view, bool(part.experiment.run.intercept)), history))
+        rotation = part.view.rotation if isinstance(part.view, Components) else None
+        slope_error = SlopeError.of(part.dataset, part.plan.setting.problem.loss.outputs(0), rotation)
+        observer = Observer(cohort, part.test, part.delta, executor, slope_error, measure_every)
+        for reached in rounds(cohort, state, executor):
+            state = reached
+            last = state.round == part.plan.setting.rounds
+            if last or state.round % measure_every == 0:
+                history.add(state.round, observer.measure(state), observer.of_nodes(state))
+                if progress is not None:
+                    progress(group[0], state.round, history)
+            live.reached(state.round)
+            if kept is not None and (last or state.round % checkpoint_every == 0):
+                checkpoint.save(kept, digest, state, history)
+        if part.plan.evaluation is not None:
+            estimates.append(evaluate(cohort, state, executor))
+        parts.append((lifted_state(state.shared, part.view, bool(part.experiment.run.intercept)), history))
     result = _result(prepared, part, parts, time.perf_counter() - began)
     if estimates:
         result = replace(result, estimated_error=float(np.concatenate(estimates).mean()))
@@ -164,14 +200,14 @@ def _result(prepared: Prepared, last: Prepared, parts: list[tuple[State, History
     history = parts[0][1]
     for _, other in parts[1:]:
         history = history.beside(other)
-    models = np.concatenate([state.common for state, _ in parts])
+    models = np.concatenate([state.model for state, _ in parts])
     return Result(
         experiment=prepared.experiment,
         dataset=prepared.dataset,
         plan=plan,
         history=history,
         models=models,
-        mean_models=np.concatenate([state.mean_common for state, _ in parts]),
+        mean_models=np.concatenate([state.mean_model for state, _ in parts]),
         guarantee=None if prepared.delta is None else plan.accounts().worst(prepared.delta),
         claimed=claimed_epsilon(prepared),
         clipped=prepared.shards.clipped,

@@ -23,7 +23,7 @@ from dpadmm.spec.declare import AUTO
 if TYPE_CHECKING:
     from dpadmm.engine.fit import Fitted
     from dpadmm.engine.prepare import Prepared
-    from dpadmm.spec.declare import Experiment, RunSpec
+    from dpadmm.spec.declare import Experiment
 
 _LARGEST_SEED = 2**31 - 1
 
@@ -48,13 +48,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     # The parameters that all estimators have; each lists them in its own signature, as scikit-learn wants it.
     epsilon: float
     delta: float | None
-    algorithm: str
+    algorithm: Any  # a name, or a recipe of the user's own
     rounds: int | str
     penalty: str | None
     norm_bound: float | None
     fit_intercept: bool
     n_agents: int
-    topology: str | None
+    topology: Any  # a text, or a networkx graph
     relation: str
     secure: bool | None
     strict: bool
@@ -80,6 +80,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             owners=names,
         )
         prepared = prepare(self._experiment(task, bound, names, X.shape[0], seed), dataset=dataset)
+        _check_budget(prepared)
         self._warn(prepared.warnings)
         fitted = fit(prepared, secure)
         self.n_iter_ = prepared.plan.setting.rounds
@@ -92,6 +93,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> Experiment:
         from dpadmm.papers import ALGORITHMS
         from dpadmm.spec.declare import Experiment
+        from dpadmm.spec.parts import declared
 
         agents = _whole("n_agents", self.n_agents, 1)
         if not agents <= records:
@@ -103,11 +105,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         strength = 0.0 if penalty == "none" else None
         if task.weight is not None and penalty != "none":
             strength = inputs.strength(penalty, task.weight, bound, task.target_bound, task.degree)
-            recipe = ALGORITHMS.get(self.algorithm)
+            recipe = ALGORITHMS.get(self.algorithm) if isinstance(self.algorithm, str) else self.algorithm
             if recipe is not None and recipe.weighting == "records":  # then the penalties of all owners add up
                 strength /= agents if owners is None else np.unique(owners).size
-        experiment = Experiment().changed(
-            algorithm=self.algorithm,
+        parts = declared({"algorithm": self.algorithm, "topology": self.topology})
+        return Experiment().changed(
+            algorithm=parts["algorithm"],
             loss=task.loss,
             penalty=penalty,
             strength=strength,
@@ -117,14 +120,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             relation=self.relation,
             norm_bound=1.0,  # rows are in units of their bound
             intercept=bool(self.fit_intercept),
-            topology=self.topology,
+            topology=parts["topology"],
             # A topology says by itself how many there are.
             agents=None if owners is not None or (self.topology is not None and agents == 1) else agents,
             seed=seed,
         )
-        if self.algorithm != AUTO:
-            _check_budget(experiment.run)
-        return experiment
 
     def _randomness(self) -> tuple[bool, int]:
         """Whether the noise is the system's, and the seed of what is not secret (or of everything)."""
@@ -188,7 +188,7 @@ def _privacy(prepared: Prepared, fitted: Fitted, task: FitTask) -> Privacy:
         epsilon=fitted.guarantee.epsilon,
         delta=fitted.guarantee.delta,
         relation=run.relation,
-        algorithm=run.algorithm,
+        algorithm=str(run.algorithm),
         loss=resolve.loss_text(run),
         rounds=prepared.plan.setting.rounds,
         secure=fitted.secure,
@@ -199,13 +199,13 @@ def _privacy(prepared: Prepared, fitted: Fitted, task: FitTask) -> Privacy:
     )
 
 
-def _check_budget(run: RunSpec) -> None:
-    """Refuses recipes whose epsilon is a paper's claim, or nothing at all; `auto` takes none of them."""
+def _check_budget(prepared: Prepared) -> None:
+    """Refuses recipes whose epsilon is a paper's claim, or nothing at all."""
     from dpadmm.admm.noise import TotalBudget
-    from dpadmm.spec import resolve
 
-    if not isinstance(resolve.noise_request(run), TotalBudget):
-        raise InputError(f"algorithm {run.algorithm!r} keeps no total budget; choose another, such as {AUTO!r}.")
+    if not isinstance(prepared.declared.noise, TotalBudget):
+        name = prepared.experiment.run.algorithm
+        raise InputError(f"algorithm {name!r} keeps no total budget; choose another, such as {AUTO!r}.")
 
 
 def _whole(name: str, value: Any, least: int) -> int:

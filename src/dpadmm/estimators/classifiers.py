@@ -16,7 +16,7 @@ from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
 from dpadmm.estimators.base import FitTask, PrivateLinearModel
-from dpadmm.spec.declare import AUTO
+from dpadmm.spec.declare import AUTO, DEFAULTS
 
 
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: ignore[misc]
@@ -29,7 +29,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: igno
         delta: float | None = None,
         algorithm: str = AUTO,
         rounds: int | str = AUTO,
-        penalty: str | None = "l2",
+        penalty: str | None = str(DEFAULTS.penalty),
         C: float | None = None,
         norm_bound: float | None = None,
         classes: Any = None,

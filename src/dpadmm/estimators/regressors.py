@@ -13,7 +13,7 @@ from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
 from dpadmm.estimators.base import FitTask, PrivateLinearModel
-from dpadmm.spec.declare import AUTO
+from dpadmm.spec.declare import AUTO, DEFAULTS
 
 CLIP = 1.0  # of a residual's pull, where targets lie in [-1, 1]
 WIDTH = 0.05  # over which the kink of the check loss is rounded, likewise
@@ -31,7 +31,7 @@ class PrivateRegressor(RegressorMixin, PrivateLinearModel, ABC):  # type: ignore
         delta: float | None = None,
         algorithm: str = AUTO,
         rounds: int | str = AUTO,
-        penalty: str | None = "l2",
+        penalty: str | None = str(DEFAULTS.penalty),
         alpha: float | None = None,
         norm_bound: float | None = None,
         target_bound: float | None = None,
@@ -143,7 +143,7 @@ class PrivateQuantileRegressor(PrivateRegressor):
         delta: float | None = None,
         algorithm: str = AUTO,
         rounds: int | str = AUTO,
-        penalty: str | None = "l2",
+        penalty: str | None = str(DEFAULTS.penalty),
         alpha: float | None = None,
         norm_bound: float | None = None,
         target_bound: float | None = None,

@@ -49,7 +49,7 @@ def check_policy(
     `booked` is the relation the owner's ledger accounts by.
     """
     terms = agreement.run
-    if terms.algorithm not in policy.algorithms:
+    if str(terms.algorithm) not in policy.algorithms:
         raise Refused(f"algorithm {terms.algorithm!r} is not allowed here; {', '.join(policy.algorithms)} are.")
     if resolve.loss_text(terms).split(":")[0] not in policy.losses:
         raise Refused(f"loss {resolve.loss_text(terms)!r} is not allowed here; {', '.join(policy.losses)} are.")

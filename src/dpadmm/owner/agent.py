@@ -25,7 +25,7 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.perturbations.evaluation import release_error
-from dpadmm.admm.rounds import AgentState, answer, begin
+from dpadmm.admm.rounds import AgentState, begin, solve_and_perturb
 from dpadmm.errors import ConvergenceError, InputError, Refused
 from dpadmm.owner.admission import check_parts, check_policy, check_reach, check_real, check_shards
 from dpadmm.owner.agreement import Agreement
@@ -160,7 +160,7 @@ class Agent:
         pool = nullcontext() if self.policy is None else one_thread_pool()
         try:
             with pool:
-                return self._answer(request)
+                return self._debited(request)
         except Refused as refused:
             raise self._refusal(str(refused)) from None
         except InputError as error:
@@ -171,7 +171,8 @@ class Agent:
             # What it says of gradients is a fact about the records, and stays here.
             raise self._refusal("the step cannot be computed: the solver did not reach its tolerance.") from None
 
-    def _answer(self, request: Request) -> Release:
+    def _debited(self, request: Request) -> Release:
+        """The release of a step, in the ledger: made now, or found there."""
         joined = self._known(request)
         alone = joined.plan.algorithm.consensus.decentralised  # then each of the batch hears something else
         rows = self._members.size if alone else self._groups
@@ -265,7 +266,7 @@ class Agent:
         state = joined.caught_up(round, rows, in_use)
         if not self.randomness.simulated:
             check_reach(joined.plan, state, rows[-1], round)
-        return answer(joined.plan, state, self.shards, rows[-1], round, self._random_bits(round))
+        return solve_and_perturb(joined.plan, state, self.shards, rows[-1], round, self._random_bits(round))
 
     def _evaluate(self, joined: RunState, model: FloatArray) -> Release:
         plan = joined.plan

@@ -17,6 +17,8 @@ from dpadmm.privacy.serialization import canonical, digest
 from dpadmm.spec import resolve
 from dpadmm.spec.columns import Schema
 from dpadmm.spec.declare import SKIP, STRAGGLERS, WAIT, RunSpec
+from dpadmm.spec.part import refuse_own_parts
+from dpadmm.spec.resolve import ResolvedRun
 
 LARGEST = 10**9  # of any whole number in the terms
 
@@ -42,6 +44,7 @@ class Agreement:
         """
         if not isinstance(self.run, RunSpec):
             raise InputError("the terms have no run.")
+        refuse_own_parts(self.run, "the terms of a federation")
         run = replace(self.run, **{name: _plain(name, getattr(self.run, name)) for name in names(RunSpec)})
         for name in ("width", "classes", "records_per_person"):
             _whole(name, getattr(self, name), 0 if name == "classes" else 1)
@@ -91,13 +94,22 @@ class Agreement:
         parts = {"run": from_table(RunSpec, run, "the terms"), "schema": schema and Schema.from_fields(schema)}
         return cls(**{**entries, **lists, **parts}).checked()
 
+    @cached_property
+    def resolved(self) -> ResolvedRun:
+        """The run with its parts, which are registry names' where the terms came from somebody else."""
+        return resolve.resolved(self.run)
+
     def plan(self) -> Plan:
         """The plan of all agents."""
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> Plan:
         counts = np.asarray(self.counts, dtype=np.int64)
         for name, recipe in (("components", "private-components"), ("standardise", "private-column-moments")):
             if getattr(self.run, name) is not None:
                 raise InputError(f"{name} is a run of its own, {recipe!r}, before the one on the rows it leads to.")
-        consensus = resolve.recipe(self.run).consensus
+        consensus = self.resolved.recipe.consensus
         if self.stragglers != WAIT and consensus.decentralised:
             raise InputError("on a graph no round can be missed: a node's neighbours cannot go on without its release.")
         if self.stragglers == SKIP and not consensus.can_skip:
@@ -105,7 +117,7 @@ class Agreement:
                 f"algorithm {self.run.algorithm!r}: its server counts on the duals of all agents, and cannot combine a "
                 f"round without one; choose stragglers = 'reuse' or 'wait'."
             )
-        return resolve.plan(self.run, counts, self.width, self.classes, self.records_per_person)
+        return self.resolved.plan(counts, self.width, self.classes, self.records_per_person)
 
     def describe(self) -> dict[str, Any]:
         """For the ledger: what was run, in a few words."""

@@ -91,15 +91,15 @@ def _learning(run: Found) -> list[tuple[str, Any]]:
     names: Sequence[str] = facts.get("agents") or ()
     far = run.kind == "federation"
     return [
-        ("algorithm", terms.algorithm),
+        ("algorithm", str(terms.algorithm)),
         ("data", "with the owners" if far else data.source),
         ("owners" if far else "agents", _agents(names, far)),
         ("records", _records(facts)),
         ("held-out records", _number(facts.get("test_records"))),
         ("coefficients", _number(facts.get("dimension"))),
-        ("loss", result.get("loss") or terms.loss),
+        ("loss", result.get("loss") or (terms.loss and str(terms.loss))),
         ("penalty", f"{terms.penalty}, strength {terms.strength:g}"),
-        ("set", None if terms.set == "whole" else terms.set[:200]),
+        ("set", None if terms.set == "whole" else str(terms.set)[:200]),
         ("rounds", _number(run.rounds)),
         ("topology", None if terms.topology is None else terms.topology[:200]),
         ("basis", result.get("basis")),

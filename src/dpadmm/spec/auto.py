@@ -18,8 +18,10 @@ from dpadmm._arrays import IntArray
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
+from dpadmm.problems.losses import Loss
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
+from dpadmm.spec.noise import NOISE_FIELDS, requested
 
 STAR, GRAPH = "dp-accelerated", "pvp-graph"
 
@@ -55,29 +57,23 @@ class Facts:
     plain: bool  # dense rows in memory, which can be standardised
 
 
-def drafted(run: RunSpec) -> RunSpec:
-    """With a recipe: all that is needed to check a spec before its records are there."""
-    recipe = STAR if run.topology is None else GRAPH
-    loss = run.loss or ("smoothed-quantile" if len(run.tau) == 1 else "quantiles" if run.tau else None)
-    draft = replace(run, algorithm=recipe, loss=loss, intercept=True if run.intercept is None else run.intercept)
-    if not isinstance(resolve.noise_request(draft), TotalBudget):
+def check(run: RunSpec) -> Loss | None:
+    """Raises an `InputError` for what can be seen to be wrong before records are there.
+
+    Returns:
+        The loss, if it does not depend on the records' targets.
+    """
+    draft = _with_recipe(run)
+    request = requested(resolve.named_recipe(draft), **{name: getattr(run, name) for name in NOISE_FIELDS})
+    if not isinstance(request, TotalBudget):
         raise InputError("algorithm 'auto' chooses for a total budget; give one, as epsilon and delta.")
-    return draft
+    found = resolve.problem(draft)  # with the recipe's own loss, where targets are to say which
+    return None if draft.loss is None else found.loss
 
 
-def with_loss(run: RunSpec, classes: int) -> RunSpec:
-    """With a loss for targets of this kind, if none is named."""
-    if run.loss is not None:
-        return run
-    if classes == 0:
-        return replace(run, loss="squared:0.1")
-    plain = "logistic" if classes == 2 else "softmax"
-    # Where the cap begins the second derivative jumps, and Newton's method, which graphs need, takes many more steps.
-    return replace(run, loss=f"capped-{plain}" if run.topology is None else plain)
-
-
-def settled(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
-    """The spec with all of its numbers, and why."""
+def choose(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
+    """The spec with recipe, loss and all of its numbers, and why."""
+    run = _with_loss(_with_recipe(run), facts.classes)
     if run.mechanism is None and not (run.delta or run.deltas):
         run = replace(run, mechanism="gamma-norm")
     nu, gaussian = _noise(run, facts)
@@ -95,9 +91,31 @@ def settled(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
     return chosen, (
         f"{chosen.algorithm}, {chosen.rounds} rounds, for {facts.counts.size} agent(s) "
         + ("and a server" if run.topology is None else f"on {run.topology}"),
-        f"loss {resolve.loss_text(chosen)}: noise is as loud as the hardest pull that a record can have",
+        f"loss {resolve.loss_text(chosen)}: noise scales with the largest gradient norm that a record can have",
         f"rows {rows}: the noise of one step at the whole budget is {nu:.2g} of a record's gradient",
     )
+
+
+def with_intercept(run: RunSpec) -> bool:
+    """Whether rows get a column of ones: unless the spec says otherwise."""
+    return True if run.intercept is None else run.intercept
+
+
+def _with_recipe(run: RunSpec) -> RunSpec:
+    recipe = STAR if run.topology is None else GRAPH
+    loss = run.loss or ("smoothed-quantile" if len(run.tau) == 1 else "quantiles" if run.tau else None)
+    return replace(run, algorithm=recipe, loss=loss, intercept=with_intercept(run))
+
+
+def _with_loss(run: RunSpec, classes: int) -> RunSpec:
+    """With a loss for targets of this kind, if none is named."""
+    if run.loss is not None:
+        return run
+    if classes == 0:
+        return replace(run, loss="squared:0.1")
+    plain = "logistic" if classes == 2 else "softmax"
+    # Where the cap begins the second derivative jumps, and Newton's method, which graphs need, takes many more steps.
+    return replace(run, loss=f"capped-{plain}" if run.topology is None else plain)
 
 
 def _share(nu: float, gaussian: bool) -> float:
@@ -111,7 +129,7 @@ def _steps(run: RunSpec, facts: Facts, kind: Kind, gaussian: bool) -> RunSpec:
     """Gradient steps, as long as the noise allows. Rows as they are may all point the same way; the curvature of
     standardised ones is spread over the columns."""
     momentum = MOMENTUM if run.momentum is None else run.momentum
-    bend = resolve.problem(run).loss.curvature_bound(1.0) or 1.0  # a kink has none: steps as of a square
+    bend = resolve.loss(run).curvature_bound(1.0) or 1.0  # a kink has none: steps as of a square
     longest = facts.width / bend if run.standardise else 1.0 / (bend * run.row_bound**2)
     return replace(
         run,

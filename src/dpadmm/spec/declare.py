@@ -2,6 +2,10 @@
 
 `RunSpec` holds the terms that all owners agree on; with public facts about the data it resolves to a plan. `DataSpec`
 and `SimulationSpec` say where the records come from and how often to repeat, which only simulations need.
+
+A field is declared here once: flags, the keyword arguments of `dpadmm.train` and the reference page are made from it.
+Options of a solver, perturbation, consensus or schedule are fields of that part; `make generate` collects them in
+`PartOptions`.
 """
 
 from __future__ import annotations
@@ -11,8 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dpadmm._fields import listed, names, typed
+from dpadmm._fields import FILE_ONLY, listed, names, option, typed
 from dpadmm.errors import InputError, unknown
+from dpadmm.spec._part_options import PartOptions
+from dpadmm.spec.part import Part
+
+DATA, PROBLEM, ALGORITHM, PRIVACY = "Data", "Problem", "Algorithm", "Privacy"
+SIMULATION, FEDERATION = "Simulation", "Federation"
+PANELS = (DATA, PROBLEM, ALGORITHM, PRIVACY, SIMULATION, FEDERATION)  # in the order in which they are shown
 
 AUTO = "auto"  # the name of a rule that chooses a recipe (`spec/auto`)
 ROUNDS = 100  # where nobody says how many
@@ -28,50 +38,125 @@ STRAGGLERS = {
 
 
 @dataclass(frozen=True)
-class RunSpec:
+class RunSpec(PartOptions):
     """The terms of a run. None means: the recipe's own."""
 
-    algorithm: str = "dp-admm"
-    loss: str | None = None
-    tau: tuple[float, ...] = ()  # levels of a quantile regression
-    non_crossing: bool = False  # whether quantiles of different levels must stay in order
-    penalty: str = "l2"
-    strength: float = 1e-6
-    set: str = "whole"
-    rounds: int | None = None  # None: 100, or as many as `auto` finds best
-    epsilon: float | None = None
-    delta: float | None = None
-    epsilons: tuple[float, ...] = ()  # of each agent, in their order, instead of one for all
-    deltas: tuple[float, ...] = ()  # likewise
-    alpha: tuple[float, ...] = ()  # noise by its density exp(-alpha |.|), as 003 gives it: of all agents, or of each
-    relation: str = "replace"
-    paper_noise: bool = False  # epsilon and delta are those of every round, as in the papers
-    noise_multiplier: float | None = None
-    norm_bound: float | None = None  # public; None: the one the data set documents, else 1
-    intercept: bool | None = None  # None: none, unless `auto` gives one
-    precision: str = "float64"  # of the records; float32 is faster, and what its sums lose is paid for
-    weighting: str | None = None  # "owners": all count alike; "records": all of those do
-    rho: float | None = None
-    rho_schedule: str | None = None
-    dual_rho: float | None = None  # of the dual steps on a graph, where it is not that of the subproblems
-    topology: str | None = None  # who talks to whom, for recipes without a server
-    radius: float | None = None
-    components: str | None = None  # rows in principal components: how many, or a rule (see `components`)
-    components_share: float = 0.1  # of the budget, for finding them
-    standardise: float | None = None  # the share of the budget for means and squares of columns, to standardise rows by
-    momentum: float | None = None
-    schedule: str | None = None
-    updates: int | None = None  # local updates a round
-    batch: float | None = None  # records of a mini-batch, or the share of them below 1
-    sampling: str | None = None
-    average: str | None = None
-    reach: float | None = None  # how far a round's steps may lead
-    damping: float | None = None  # of recycled rounds (003: gamma)
-    mechanism: str | None = None
-    tolerance: float | None = None
-    extra_curvature: float | None = None
-    unit_gain: bool | None = None  # output noise as loud as the gradient's, as 001 compares with
-    evaluation_epsilon: float | None = None  # the part of epsilon set aside for one estimate of each owner's error
+    algorithm: str | Part = option(
+        "dp-admm", help="Name from 'dpadmm algorithms', or 'auto'.", panel=ALGORITHM, first=True, part="algorithm"
+    )
+    loss: str | Part | None = option(
+        None,
+        help="Name from 'dpadmm losses'.",
+        panel=PROBLEM,
+        shown="logistic; quantile for f-admm and fdp-admm",
+        first=True,
+        part="loss",
+    )
+    tau: tuple[float, ...] = option(
+        (), help="Level of a quantile regression, or several that share the budget: 0.1,0.9.", panel=PROBLEM
+    )
+    non_crossing: bool = option(
+        False,
+        help="Keep the quantiles of several levels in order; needs --intercept.",
+        panel=PROBLEM,
+        off_flag="--free",
+        shown="free",
+    )
+    penalty: str | Part = option("l2", help="Name from 'dpadmm penalties'.", panel=PROBLEM, part="penalty")
+    strength: float = option(1e-6, help="The penalty's weight in each agent's objective.", panel=PROBLEM, shown="1e-6")
+    set: str | Part = option(
+        "whole",
+        help="Where models must lie: from 'dpadmm sets' (box:0.1), or @FILE with JSON.",
+        panel=PROBLEM,
+        part="set",
+    )
+    rounds: int | None = option(
+        None, help="Rounds of communication.", panel=ALGORITHM, shown=f"{ROUNDS}, or auto's choice", first=True
+    )
+    epsilon: float | None = option(
+        None, help="Total budget of every agent for the whole run.", panel=PRIVACY, first=True
+    )
+    delta: float | None = option(None, help="The delta of that budget.", panel=PRIVACY, first=True)
+    epsilons: tuple[float, ...] = option(
+        (), help="A budget for every agent instead, in their order: 1,2,0.5.", panel=PRIVACY
+    )
+    deltas: tuple[float, ...] = option((), help="The deltas of those budgets: 1e-5,1e-6,1e-5.", panel=PRIVACY)
+    alpha: tuple[float, ...] = option(
+        (), help="Noise of density exp(-alpha |.|) in the objective: of all agents, or of each (1,2).", panel=PRIVACY
+    )
+    relation: str = option("replace", help="Which data sets are neighbours: replace or zero-out.", panel=PRIVACY)
+    paper_noise: bool = option(
+        False,
+        help="Epsilon and delta are those of each round, as in the papers.",
+        panel=PRIVACY,
+        off_flag="--total-noise",
+        shown="total",
+    )
+    noise_multiplier: float | None = option(
+        None, help="Noise scale divided by the sensitivity, instead of an epsilon.", panel=PRIVACY
+    )
+    norm_bound: float | None = option(
+        None,
+        help="Public bound on the length of rows; longer ones are scaled down to it.",
+        panel=PROBLEM,
+        shown="1, or the data set's own",
+    )
+    intercept: bool | None = option(
+        None, help="Add a column of ones.", panel=PROBLEM, off_flag="--no-intercept", shown="no; auto: yes"
+    )
+    precision: str = option(
+        "float64",
+        help="Precision of the records: float64, or float32, faster and with a little more noise.",
+        panel=PROBLEM,
+    )
+    weighting: str | None = option(
+        None, help="Whether all owners or all records count alike; default: the algorithm's.", panel=PROBLEM
+    )
+    rho: float | None = option(
+        None, help="ADMM's penalty parameter; default: 0.1, 1/1750 on graphs, or a schedule's.", panel=ALGORITHM
+    )
+    rho_schedule: str | Part | None = option(
+        None, help="From 'dpadmm rho-schedules' (e.g. growing:2:5:10000).", panel=ALGORITHM, part="rho_schedule"
+    )
+    dual_rho: float | None = option(
+        None, help="Penalty of the dual steps on a graph; default: the algorithm's.", panel=ALGORITHM
+    )
+    topology: str | None = option(
+        None,
+        help="Who talks to whom, for algorithms on graphs: from 'dpadmm topologies' (ring:20, erdos-renyi:20:0.3), or "
+        "@FILE with an edge list.",
+        panel=ALGORITHM,
+        part="topology",
+    )
+    radius: float | None = option(
+        None,
+        help="Public guess of the optimum's length, for step sizes.",
+        panel=ALGORITHM,
+        shown="100; 20 for fdp-admm",
+    )
+    components: str | None = option(
+        None,
+        help="Turn rows onto principal components, found privately: how many, 'noise' (those that stand out of it), or "
+        "share:0.95.",
+        panel=ALGORITHM,
+    )
+    components_share: float = option(0.1, help="Share of the budget for finding the components.", panel=PRIVACY)
+    standardise: float | None = option(
+        None,
+        help="Share of the budget for means and squares of the columns, to standardise rows by; with auto, 0 for none.",
+        panel=PRIVACY,
+    )
+    schedule: str | Part | None = option(
+        None, help="Step sizes, from 'dpadmm schedules' (e.g. fixed:0.5).", panel=ALGORITHM, part="schedule"
+    )
+    evaluation_epsilon: float | None = option(
+        None, help="Part of epsilon for one private estimate of the error at each agent.", panel=PRIVACY
+    )
+
+    @property
+    def reported_delta(self) -> float:
+        """The delta at which epsilon is reported: the largest that is asked for."""
+        return max((self.delta or 0.0, *self.deltas))
 
     @property
     def row_bound(self) -> float:
@@ -88,28 +173,57 @@ class RunSpec:
 class DataSpec:
     """Where the records of a simulation come from, and who owns them."""
 
-    source: str = "adult"
-    data_dir: str | None = None  # where files of data sets that do not ship are
-    target: str | None = None
-    owner: str | None = None
-    agents: int | None = None  # None: as many as the topology has nodes, else 100
-    split: str = "random"
-    test: float | None = None  # a count, or a share below 1; None: 5,222 of Adult, a fifth of anything else
-    scaling: str = "public"
-    task: str = "classification"
-    curve: str | None = None  # columns of a file that begin so and end in a number are one curve, at those numbers
-    basis: str | None = None  # functions that curves are written in; None: the data set's own
-    smoothing: float | None = None  # weight of a curve's roughness when it is
-    columns: tuple[Mapping[str, Any], ...] = ()
+    source: str = option(
+        "adult",
+        help="Name from 'dpadmm datasets', a .csv or .parquet file, or a data folder.",
+        panel=DATA,
+        flag="--data",
+        first=True,
+    )
+    data_dir: str | None = option(
+        None, help="Folder with the files of data sets that do not ship; else DPADMM_DATA names it.", panel=DATA
+    )
+    target: str | None = option(None, help="Column of the file to predict.", panel=DATA, first=True)
+    owner: str | None = option(None, help="Column of the file that names each record's owner.", panel=DATA, first=True)
+    agents: int | None = option(
+        None,
+        help="Agents to split the records over, where no column names owners.",
+        panel=DATA,
+        shown="100, or the graph's",
+        first=True,
+    )
+    split: str = option(
+        "random", help="How records are split: random, by-label, dirichlet or dirichlet:NUMBER.", panel=DATA
+    )
+    test: float | None = option(
+        None, help="Records held out: a count, or a share below 1.", panel=DATA, shown="5222 of Adult, else a fifth"
+    )
+    scaling: str = option("public", help="public, or max as in the papers: not private.", panel=DATA)
+    task: str = option("classification", help="What a file's target is: classification or regression.", panel=DATA)
+    curve: str | None = option(
+        None, help="Columns of the file whose names begin so and end in a number are one curve.", panel=DATA
+    )
+    basis: str | None = option(
+        None,
+        help="Functions that curves are written in, from 'dpadmm bases' (cosine:10).",
+        panel=DATA,
+        shown="the data set's own",
+    )
+    smoothing: float | None = option(
+        None, help="Roughness penalty when a curve is projected onto the basis; useful for few points.", panel=DATA
+    )
+    columns: tuple[Mapping[str, Any], ...] = option(
+        (), help="Public facts about each column of a file, as tables of a spec file.", panel=DATA, flag=FILE_ONLY
+    )
 
 
 @dataclass(frozen=True)
 class SimulationSpec:
     """How a simulation is seeded, repeated and looked at. Real releases have no seed."""
 
-    seed: int = 0
-    repeats: int = 1
-    measure_every: int = 1
+    seed: int = option(0, help="Seed of data split and noise.", panel=SIMULATION)
+    repeats: int = option(1, help="Independent runs, differing in noise.", panel=SIMULATION)
+    measure_every: int = option(1, help="Rounds between measurements.", panel=SIMULATION)
 
     def __post_init__(self) -> None:
         for name, least in (("seed", 0), ("repeats", 1), ("measure_every", 1)):
@@ -121,12 +235,29 @@ class SimulationSpec:
 class FederationSpec:
     """The table [federation] of a spec; the owners and the straggler policy are part of the terms."""
 
-    owners: tuple[str, ...] = ()  # in the order of the agents; none: all of the federation's, in its order
-    stragglers: str = WAIT  # what happens in a round that an owner does not answer
-    timeout: float = 60.0  # seconds that a round waits for an owner
-    min_owners: int = 1  # a round with fewer answers is not combined
-    public_test: str | None = None  # a file of public records that models are tested on
-    records_per_person: int = 1  # that are protected together
+    owners: tuple[str, ...] = option(
+        (),
+        help="Owners that take part, in the order of the agents.",
+        panel=FEDERATION,
+        flag=FILE_ONLY,
+        shown="all of the federation's, in its order",
+    )
+    stragglers: str = option(
+        WAIT,
+        help=f"What happens in a round that an owner does not answer: {', '.join(STRAGGLERS)}.",
+        panel=FEDERATION,
+        flag=FILE_ONLY,
+    )
+    timeout: float = option(
+        60.0, help="Seconds that a round waits for an owner.", panel=FEDERATION, flag=FILE_ONLY, shown="60"
+    )
+    min_owners: int = option(1, help="A round with fewer answers is not combined.", panel=FEDERATION, flag=FILE_ONLY)
+    public_test: str | None = option(
+        None, help="A file of public records that models are tested on.", panel=FEDERATION, flag=FILE_ONLY
+    )
+    records_per_person: int = option(
+        1, help="Records of one person that are protected together.", panel=FEDERATION, flag=FILE_ONLY
+    )
 
     def __post_init__(self) -> None:
         if self.stragglers not in STRAGGLERS:
@@ -163,8 +294,10 @@ class Experiment:
             part = getattr(result, table)
             if where == ARGUMENTS:
                 value = listed(part, name, value)
-            result = replace(result, **{table: replace(part, **{name: typed(part, name, value, where)})})
+            value = value if isinstance(value, Part) else typed(part, name, value, where)
+            result = replace(result, **{table: replace(part, **{name: value})})
         return result
 
 
 TABLES = {"run": RunSpec, "data": DataSpec, "simulation": SimulationSpec, "federation": FederationSpec}
+DEFAULTS = RunSpec()

@@ -18,7 +18,6 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.privacy.accounting import Guarantee, best
 from dpadmm.privacy.events import DpEvent, Tally
-from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 
 MOST_ROUNDS = 50  # at which costs are told
@@ -36,7 +35,7 @@ def described(plan: Plan, run: RunSpec, names: Sequence[str], every: int = 1) ->
     setting = plan.setting
     return {
         "versions": versions(),
-        "algorithm": run.algorithm,
+        "algorithm": str(run.algorithm),
         "agents": list(names),
         "records": int(setting.counts.sum()),
         "fewest_records": int(setting.counts.min()),
@@ -49,7 +48,7 @@ def described(plan: Plan, run: RunSpec, names: Sequence[str], every: int = 1) ->
 
 
 def _privacy(plan: Plan, run: RunSpec, every: int) -> dict[str, Any]:
-    delta = max((run.delta or 0.0, *run.deltas))
+    delta = run.reported_delta
     total = plan.accounts().worst(delta)
     return {
         "relation": str(plan.setting.relation),
@@ -86,9 +85,7 @@ def _budgets(plan: Plan, run: RunSpec, accountant: str, every: int) -> dict[str,
     agents = plan.setting.agents
     deltas = _of_each(run.deltas or (run.delta or 0.0,), agents)
     limits: Sequence[float | None] = [None] * agents
-    if isinstance(
-        resolve.noise_request(run), TotalBudget
-    ):  # which has been relieved of what is set aside: the limit is of all
+    if isinstance(plan.request, TotalBudget):  # which is without what is set aside: the limit is of all
         limits = _of_each(run.epsilons or (run.epsilon or 0.0,), agents)
     groups: dict[Any, list[int]] = {}
     for agent, events in enumerate(zip(*_columns(plan), strict=True)):

@@ -1,11 +1,17 @@
-"""What a declared run means: its recipe, problem, noise and plan, from the registries and public facts."""
+"""What a declared run means: its recipe, problem and noise, from the registries, and with public facts its plan.
+
+`resolved` makes them once for a run; who needs one of them is given the result. Nothing here imports a user's module:
+parts by import path have become values before (`parts.imported`), or are refused.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpadmm._arrays import IntArray
-from dpadmm._registry import build
+from dpadmm._fields import names
+from dpadmm._registry import build, refuse_import_path
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.noise import NoiseRequest
 from dpadmm.admm.rho import RHO_SCHEDULES, ConstantRho
@@ -20,39 +26,103 @@ from dpadmm.problems.penalties import PENALTIES
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import ConvexSet, NonCrossing, Whole
 from dpadmm.problems.sets.text import parse as parse_set
+from dpadmm.spec._part_options import PartOptions
 from dpadmm.spec.declare import AUTO, ROUNDS, WEIGHTINGS, RunSpec
 from dpadmm.spec.noise import NOISE_FIELDS, requested
+from dpadmm.spec.part import Part, unwrapped
 
 QUANTILE_LOSSES = (Quantile.name, SmoothedQuantile.name, Quantiles.name)
 
 
+@dataclass(frozen=True, eq=False)
+class ResolvedRun:
+    """A declared run with its parts; all but the records' number and size is fixed."""
+
+    run: RunSpec
+    recipe: Algorithm
+    problem: Problem
+    noise: NoiseRequest
+
+    def with_norm_bound(self, norm_bound: float) -> ResolvedRun:
+        """The same run with rows clipped to this bound, as where a data set documents one."""
+        run = replace(self.run, norm_bound=norm_bound)
+        return replace(self, run=run, problem=replace(self.problem, domain=_domain(run, self.problem.loss)))
+
+    def plan(self, counts: IntArray, width: int, classes: int, records_per_person: int = 1) -> Plan:
+        """Every number of the run, from public facts.
+
+        Args:
+            counts: records of each agent.
+            width: columns, with the intercept.
+            classes: of the targets; 0 where they are numbers.
+            records_per_person: how many records of one person are protected together.
+        """
+        run = self.run
+        by_record = self.recipe.weighting == "records"
+        task = replace(self.problem, records=int(counts.sum()) if by_record else None)
+        setting = Setting(
+            problem=task,
+            counts=counts,
+            dimension=task.loss.dimension(width, classes),
+            norm_bound=run.row_bound,
+            relation=Relation.parse(run.relation),
+            rounds=ROUNDS if run.rounds is None else run.rounds,
+            rho=self.recipe.base_rho if run.rho is None else run.rho,
+            radius=self.recipe.base_radius if run.radius is None else run.radius,
+            unit_size=records_per_person,
+            width=width,
+            precision=run.precision,
+            graph=_topology(run, self.recipe, counts.size),
+        )
+        planned = self.recipe.plan(setting, self.noise)
+        if run.evaluation_epsilon is None:
+            return planned
+        if task.loss.task == "regression":
+            raise InputError("an evaluation is an error rate: it needs classes, and this is a regression.")
+        return planned.with_evaluation(run.evaluation_epsilon)
+
+
+def resolved(run: RunSpec) -> ResolvedRun:
+    """The run with its parts, each made once."""
+    algorithm = recipe(run)
+    return ResolvedRun(run, algorithm, problem(run), _noise_request(run, algorithm))
+
+
+def plan(run: RunSpec, counts: IntArray, width: int, classes: int, records_per_person: int = 1) -> Plan:
+    """The plan of a run that nobody has resolved yet; see `ResolvedRun.plan`."""
+    return resolved(run).plan(counts, width, classes, records_per_person)
+
+
+def noise_request(run: RunSpec) -> NoiseRequest:
+    """The noise that a run which nobody has resolved yet asks for."""
+    return _noise_request(run, recipe(run))
+
+
 def named_recipe(run: RunSpec) -> Algorithm:
-    """The recipe as it is in the catalogue."""
+    """The recipe as it is in the catalogue, or as it was given."""
+    if isinstance(run.algorithm, Part):
+        return run.algorithm.value
     if run.algorithm == AUTO:
         raise InputError(
             f"algorithm {AUTO!r} stands for what public facts come to, and has no parts itself; use the spec that "
             f"a simulation with it writes (dpadmm train --algorithm {AUTO} --out RUN)."
         )
-    if run.algorithm not in ALGORITHMS:
-        raise unknown("algorithm", run.algorithm, [AUTO, *ALGORITHMS])
-    return ALGORITHMS[run.algorithm]
+    if run.algorithm in ALGORITHMS:
+        return ALGORITHMS[run.algorithm]
+    refuse_import_path("algorithm", run.algorithm)
+    raise unknown("algorithm", run.algorithm, [AUTO, *ALGORITHMS])
 
 
 def recipe(run: RunSpec) -> Algorithm:
     """The algorithm, with this spec's changes to its parts."""
     changes: dict[str, Any] = {
-        name: getattr(run, name)
-        for name in (
-            *("mechanism", "updates", "batch", "sampling", "average", "reach", "damping", "momentum"),
-            *("tolerance", "extra_curvature", "unit_gain", "weighting"),
-        )
-        if getattr(run, name) is not None
+        name: getattr(run, name) for name in (*names(PartOptions), "weighting") if getattr(run, name) is not None
     }
     if run.weighting not in (None, *WEIGHTINGS):
         raise unknown("weighting", str(run.weighting), WEIGHTINGS)
     named = named_recipe(run)
     if run.rho_schedule is not None:
-        changes["rho"] = build("rho schedule", RHO_SCHEDULES, run.rho_schedule)
+        changes["rho"] = build("rho schedule", RHO_SCHEDULES, unwrapped(run.rho_schedule))
         if run.rho is not None and not changes["rho"].scales_rho:
             raise InputError(f"give a rho or the rho schedule {run.rho_schedule!r}, not both: it makes its own.")
     elif run.rho is not None and not named.rho.scales_rho:
@@ -62,38 +132,50 @@ def recipe(run: RunSpec) -> Algorithm:
             raise InputError(f"algorithm {run.algorithm!r} has a server, and one rho for all its steps.")
         changes["dual_rho"] = ConstantRho(run.dual_rho)
     if run.schedule is not None:
-        changes["schedule"] = build("schedule", SCHEDULES, run.schedule)
+        changes["schedule"] = build("schedule", SCHEDULES, unwrapped(run.schedule))
     return named.tuned(**changes)
 
 
 def loss_text(run: RunSpec) -> str:
-    """The loss by name and numbers, with the levels asked for."""
-    text = named_recipe(run).base_loss if run.loss is None else run.loss
-    return _with_levels(text, run.tau) if run.tau else text
+    """The loss by name and numbers, with the levels asked for; of a loss by value its import path or name."""
+    return str(_loss(run))
 
 
-def problem(run: RunSpec, records: int | None = None) -> Problem:
-    """The problem; `records` is how many there are in all, where they are to count alike."""
-    loss = build("loss", LOSSES | STATISTICS, loss_text(run))
+def loss(run: RunSpec) -> Loss:
+    """The loss, with the levels asked for."""
+    return build("loss", LOSSES | STATISTICS, unwrapped(_loss(run)))
+
+
+def problem(run: RunSpec) -> Problem:
+    """The problem, where all owners count alike."""
+    found = loss(run)
     statistic = named_recipe(run).base_loss in STATISTICS
-    if (loss.name in STATISTICS) != statistic:
-        raise InputError(f"algorithm {run.algorithm!r} does not go with loss {loss.name!r}.")
-    domain = parse_set(run.set)
-    if run.non_crossing:
-        domain = _non_crossing(loss, domain, run.clip, bool(run.intercept))
-    return Problem(loss, build("penalty", PENALTIES, run.penalty), run.strength, domain, records)
+    if (found.name in STATISTICS) != statistic:
+        raise InputError(f"algorithm {run.algorithm!r} does not go with loss {found.name!r}.")
+    penalty = build("penalty", PENALTIES, unwrapped(run.penalty))
+    return Problem(found, penalty, run.strength, _domain(run, found))
 
 
-def noise_request(run: RunSpec) -> NoiseRequest:
-    """The noise asked for."""
-    return requested(recipe(run), **{name: getattr(run, name) for name in NOISE_FIELDS})
+def _noise_request(run: RunSpec, algorithm: Algorithm) -> NoiseRequest:
+    return requested(algorithm, **{name: getattr(run, name) for name in NOISE_FIELDS})
 
 
-def topology(run: RunSpec, agents: int) -> Topology | None:
+def _loss(run: RunSpec) -> str | Part:
+    given = named_recipe(run).base_loss if run.loss is None else run.loss
+    return _with_levels(given, run.tau) if run.tau else given
+
+
+def _domain(run: RunSpec, loss: Loss) -> ConvexSet:
+    given = unwrapped(run.set)
+    domain = parse_set(given) if isinstance(given, str) else given
+    return _non_crossing(loss, domain, run.clip, bool(run.intercept)) if run.non_crossing else domain
+
+
+def _topology(run: RunSpec, algorithm: Algorithm, agents: int) -> Topology | None:
     """Who talks to whom, where there is no server; a network of another size is refused before it is built."""
     if run.topology is None:
         return None
-    if not named_recipe(run).consensus.decentralised:
+    if not algorithm.consensus.decentralised:
         raise InputError(
             f"topology {run.topology!r}: algorithm {run.algorithm!r} has a server that talks to all agents. "
             f"Algorithms on graphs are {', '.join(n for n, a in ALGORITHMS.items() if a.consensus.decentralised)}."
@@ -106,37 +188,10 @@ def topology(run: RunSpec, agents: int) -> Topology | None:
     return parse_topology(run.topology)
 
 
-def plan(run: RunSpec, counts: IntArray, width: int, classes: int, records_per_person: int = 1) -> Plan:
-    """Every number of the run, from this spec and public facts: records per agent, columns (with the intercept),
-    classes, and how many records of one person are protected together."""
-    algorithm = recipe(run)
-    task = problem(run, int(counts.sum()) if algorithm.weighting == "records" else None)
-    setting = Setting(
-        problem=task,
-        counts=counts,
-        dimension=task.loss.dimension(width, classes),
-        norm_bound=run.row_bound,
-        relation=Relation.parse(run.relation),
-        rounds=ROUNDS if run.rounds is None else run.rounds,
-        rho=algorithm.base_rho if run.rho is None else run.rho,
-        radius=algorithm.base_radius if run.radius is None else run.radius,
-        unit_size=records_per_person,
-        width=width,
-        precision=run.precision,
-        graph=topology(run, counts.size),
-    )
-    planned = algorithm.plan(setting, noise_request(run))
-    if run.evaluation_epsilon is None:
-        return planned
-    if task.loss.task == "regression":
-        raise InputError("an evaluation is an error rate: it needs classes, and this is a regression.")
-    return planned.with_evaluation(run.evaluation_epsilon)
-
-
-def _with_levels(loss: str, levels: tuple[float, ...]) -> str:
+def _with_levels(loss: str | Part, levels: tuple[float, ...]) -> str:
     """The text of a quantile loss at these levels: `quantile` at 0.1 and 0.9 is `quantiles:0.1,0.9`."""
-    name, *numbers = loss.split(":")
-    if name not in QUANTILE_LOSSES:
+    name, *numbers = str(loss).split(":")
+    if isinstance(loss, Part) or name not in QUANTILE_LOSSES:
         raise InputError(f"tau is a level of a quantile regression; loss {loss!r} has none. Use loss 'quantile'.")
     if numbers:
         raise InputError(f"give the levels by tau or in the loss {loss!r}, not both.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
@@ -12,16 +13,30 @@ from dpadmm._fields import names
 from dpadmm._files import parse_toml, read_text
 from dpadmm.errors import InputError, unknown
 from dpadmm.spec.declare import TABLES, Experiment, FederationSpec
+from dpadmm.spec.part import Part
 
 
 def dumps(experiment: Experiment) -> str:
-    """As a spec file; what is left to the recipe is left out."""
+    """As a spec file; what is left to the recipe is left out.
+
+    Raises:
+        InputError: a part was given by value and has no import path.
+    """
     tables = {
-        table: {k: v for k, v in asdict(getattr(experiment, table)).items() if v is not None and v != ()}
+        table: _values(getattr(experiment, table))
         for table in TABLES
         if table != "federation" or experiment.federation != FederationSpec()
     }
     return tomli_w.dumps(tables)
+
+
+def _values(part: Any) -> dict[str, Any]:
+    values = asdict(part)
+    return {name: _written(values[name]) for name in names(part) if values[name] is not None and values[name] != ()}
+
+
+def _written(value: Any) -> Any:
+    return value.written if isinstance(value, Part) else value
 
 
 def loads(text: str, where: str = "the spec") -> Experiment:

@@ -55,13 +55,14 @@ def choose(run: RunSpec, counts: IntArray, width: int, classes: int) -> tuple[Ru
 
     What the spec names itself is left as it is.
     """
-    solver = resolve.recipe(run).phases[0].solver
+    asked = resolve.resolved(run)
+    solver = asked.recipe.phases[0].solver
     if not isinstance(solver, Sgd) or (isinstance(solver, Svrg) and solver.sampling != "poisson"):
         raise InputError(
             f"algorithm {run.algorithm!r} has no mini-batches whose size could be chosen; auto is for 'ps-admm' and "
             f"its kin."
         )
-    if not (resolve.recipe(run).private and isinstance(resolve.noise_request(run), TotalBudget)):
+    if not (asked.recipe.private and isinstance(asked.noise, TotalBudget)):
         raise InputError("choosing mini-batches for the least noise needs a total budget: epsilon and delta.")
     batches = BATCHES if run.batch is None else (run.batch,)
     updates = UPDATES if run.updates is None else (run.updates,)

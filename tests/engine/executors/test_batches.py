@@ -8,9 +8,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from dpadmm.admm.solvers import exact
+from dpadmm.engine.cohort import RUN, Cohort, SimulationState
+from dpadmm.engine.executor import read_records
 from dpadmm.engine.executors import batches
-from dpadmm.engine.executors.base import RUN, look
-from dpadmm.engine.loop import Cohort, evaluate, rounds, start
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import evaluate, rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.prepare import prepare
 from dpadmm.owner.request import EVALUATION
@@ -22,31 +24,31 @@ from dpadmm.problems.shards import gather
 class Parted:
     """An executor of batches, all in this process."""
 
-    def __init__(self, cohort, state, parts):
-        self.rows = batches.split(cohort, parts)
+    def __init__(self, parts):
+        self.parts = parts
+
+    def place(self, cohort, state):
+        self.rows = batches.split(cohort, self.parts)
         self.batches = [pickle.loads(pickle.dumps(batches.batch(cohort, rows))) for rows in self.rows]
         standing = [batches.state_of(state.agents, rows) for rows in self.rows]
         pairs = zip(self.batches, standing, strict=True)
         self.agents = [batch.agent(there, state.round) for batch, there in pairs]
 
-    def answer(self, request):
+    def collect(self, request):
         alone = self.batches[0].plan.algorithm.consensus.decentralised  # then every agent hears something else
         orders = [replace(request, inputs=request.inputs[rows]) if alone else request for rows in self.rows]
         answers = [agent.answer(order) for agent, order in zip(self.agents, orders, strict=True)]
         return batches.releases_together(answers, self.rows)
 
-    def state(self):
+    def agent_states(self):
         return batches.states_together([agent.state(RUN) for agent in self.agents], self.rows)
 
-    def look(self, readings):
+    def read(self, readings):
         found = [
-            look(batch.plan.setting.problem, batch.shards, batches.readings_of(readings, rows))
+            read_records(batch.plan.setting.problem, batch.shards, batches.readings_of(readings, rows))
             for batch, rows in zip(self.batches, self.rows, strict=True)
         ]
         return [batches.together(parts, self.rows) for parts in zip(*found, strict=True)]
-
-    def close(self):
-        pass
 
 
 def prepared_for(experiment, algorithm, **changes):
@@ -62,9 +64,9 @@ def prepared_for(experiment, algorithm, **changes):
 def played(prepared, parts=None, runs=(0, 3)):
     """States, metrics and, where there is one, the evaluation; in parts, or whole."""
     cohort = Cohort.of(prepared.plan, prepared.shards, runs, SeededRandomness(7))
-    executor = None if parts is None else Parted(cohort, start(cohort), parts)
+    executor = InProcessExecutor() if parts is None else Parted(parts)
     observer = Observer(cohort, prepared.test, None, executor)
-    states = list(rounds(cohort, start(cohort), executor))
+    states = list(rounds(cohort, SimulationState.of(cohort), executor))
     measured = [observer.measure(state) | observer.of_nodes(state) for state in states]
     estimate = None if prepared.plan.evaluation is None else evaluate(cohort, states[-1], executor)
     return states, measured, estimate
@@ -76,9 +78,9 @@ def check_same(one, other):
         assert arrays[0].keys() == arrays[1].keys()
         for name in arrays[0]:
             np.testing.assert_array_equal(arrays[0][name], arrays[1][name], err_msg=name)
-        np.testing.assert_array_equal(mine.common, theirs.common)
-        np.testing.assert_array_equal(mine.server.common, theirs.server.common)
-        np.testing.assert_array_equal(mine.mean_common, theirs.mean_common)
+        np.testing.assert_array_equal(mine.shared.model, theirs.shared.model)
+        np.testing.assert_array_equal(mine.shared.server.common, theirs.shared.server.common)
+        np.testing.assert_array_equal(mine.shared.mean_model, theirs.shared.mean_model)
     for mine, theirs in zip(one[1], other[1], strict=True):
         assert list(mine) == list(theirs)
         for name in mine:
@@ -173,9 +175,9 @@ def test_a_part_that_travels_holds_nobody_elses_records(sparse):
 def test_parts_that_keep_different_things_are_a_bug(experiment):
     prepared = prepared_for(experiment, "admm", rounds=1)
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(1))
-    (state,) = rounds(cohort, start(cohort))
+    (state,) = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
     rows = batches.split(cohort, 2)
-    parts = [batches.state_of(state.agents, rows[0]), batches.state_of(start(cohort).agents, rows[1])]
+    parts = [batches.state_of(state.agents, rows[0]), batches.state_of(SimulationState.of(cohort).agents, rows[1])]
     with pytest.raises(RuntimeError, match="keep different things"):
         batches.states_together(parts, rows)
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
 from dpadmm.engine import executors
-from dpadmm.engine.executors.in_process import Local
+from dpadmm.engine.executors.in_process import InProcessExecutor
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 
@@ -51,8 +51,8 @@ def test_without_the_extra_it_says_how_to_get_it(package, monkeypatch):
 
 def test_local_is_the_default_and_needs_nothing(monkeypatch):
     monkeypatch.setattr(executors, "find_spec", lambda name: None)
-    with executors.opened("local") as engine:
-        assert isinstance(engine, Local)
+    with executors.open_executor("local") as executor:
+        assert isinstance(executor, InProcessExecutor)
     assert inspect.signature(train).parameters["engine"].default == "local"
     (option,) = (o for o in get_command(app).commands["train"].params if "--engine" in o.opts)
     assert option.default == option.show_default == "local"
@@ -134,6 +134,27 @@ def test_workers_of_our_own_are_started_and_ended(experiment, same):
         process for process in seen if process.is_running() and "resource_tracker" not in "".join(process.cmdline())
     ]
     assert left == []
+
+
+def test_workers_are_started_once_for_all_groups_of_runs(experiment, same, short, monkeypatch):
+    monkeypatch.setattr("dpadmm.engine.run.NUMBERS_AT_ONCE", 1)
+    started, cluster = [], short.LocalCluster
+
+    def counted(**given):
+        started.append(given["n_workers"])
+        return cluster(**given)
+
+    monkeypatch.setattr(short, "LocalCluster", counted)
+    spec, groups = experiment(rounds=2, repeats=3), set()
+    same(train(spec), train(spec, engine="dask:1", progress=lambda first, *_: groups.add(first)))
+    assert groups == {0, 1, 2}
+    assert started == [1]
+
+
+def test_nothing_is_started_for_a_spec_that_cannot_run(experiment, short, monkeypatch):
+    monkeypatch.setattr(short, "LocalCluster", None)
+    with pytest.raises(InputError, match="rounds"):
+        train(experiment(), rounds=0, engine="dask:1")
 
 
 def test_the_command_line_says_it_in_one_line():

@@ -3,12 +3,21 @@
 import numpy as np
 import pytest
 
+from dpadmm.engine.cohort import RUN, Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
 from dpadmm.engine.executors.owners import OwnerExecutor
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.metrics import empirical_loss
 from dpadmm.engine.prepare import prepare
 from dpadmm.errors import InputError
+from dpadmm.owner.request import Request
 from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
+
+
+def place(owners, prepared):
+    """The owners join."""
+    together = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(0))
+    owners.place(together, SimulationState.of(together))
 
 
 @pytest.fixture
@@ -28,7 +37,7 @@ def cohort(experiment):
     def make(algorithm="dp-admm", **changes):
         prepared = prepare(experiment(algorithm, test=0.0, **changes))
         together = Cohort.of(prepared.plan.on_lattice(), prepared.shards, [0], SeededRandomness(0))
-        return prepared, together, OwnerExecutor(prepared.experiment.run, prepared.shards, 2)
+        return prepared, together, OwnerExecutor(prepared.experiment.run, 2)
 
     return make
 
@@ -36,14 +45,14 @@ def cohort(experiment):
 @pytest.mark.parametrize("algorithm", ["dp-admm", "dpsgd", "pvp", "obj-g", "private-r-admm", "pvp-graph"])
 def test_without_noise_owners_answer_as_a_simulation_does(algorithm, cohort, silent):
     _, together, owners = cohort(algorithm)
-    simulated = list(rounds(together, start(together)))
-    answered = list(rounds(together, start(together), owners))
+    simulated = list(rounds(together, SimulationState.of(together), InProcessExecutor()))
+    answered = list(rounds(together, SimulationState.of(together), owners))
     assert len(answered) == 12
     for one, other in zip(simulated, answered, strict=True):
         np.testing.assert_allclose(other.agents.released, one.agents.released, rtol=1e-6, atol=1e-7)
         np.testing.assert_allclose(other.agents.dual, one.agents.dual, rtol=1e-6, atol=1e-7)
-        np.testing.assert_allclose(other.common, one.common, rtol=1e-6, atol=1e-7)
-    assert np.abs(answered[-1].common).max() > 1e-3
+        np.testing.assert_allclose(other.shared.model, one.shared.model, rtol=1e-6, atol=1e-7)
+    assert np.abs(answered[-1].shared.model).max() > 1e-3
 
 
 def test_their_noise_is_as_loud_as_the_plan_says(cohort):
@@ -51,8 +60,8 @@ def test_their_noise_is_as_loud_as_the_plan_says(cohort):
     prepared, together, _ = cohort("dpsgd", agents=2)
     first = []
     for _ in range(60):
-        owners = OwnerExecutor(prepared.experiment.run, prepared.shards, 2)
-        first.append(next(rounds(together, start(together), owners)).agents.released)
+        owners = OwnerExecutor(prepared.experiment.run, 2)
+        first.append(next(rounds(together, SimulationState.of(together), owners)).agents.released)
     noise = prepared.plan.noise[0].mechanism.noise_multiplier * prepared.plan.setting.gradient_sensitivity()
     np.testing.assert_allclose(np.std(first, axis=(0, 2)), noise, rtol=0.25)
 
@@ -65,7 +74,7 @@ def test_no_seeded_word_is_drawn(cohort, monkeypatch):
     monkeypatch.setattr(
         SystemRandomness, "random_bits", lambda self, *names: drawn.append(names[1:3]) or random_bits(self, *names)
     )
-    assert len(list(rounds(together, start(together), owners))) == 12
+    assert len(list(rounds(together, SimulationState.of(together), owners))) == 12
     assert {int(member) for members, _ in drawn for member in members} == {0, 1, 2, 3, 4}
     assert {round for _, round in drawn} == set(range(1, 13))
 
@@ -73,7 +82,7 @@ def test_no_seeded_word_is_drawn(cohort, monkeypatch):
 @pytest.mark.parametrize("algorithm", ["dp-admm", "obj-g", "out-l", "private-r-admm"])
 def test_their_books_say_what_the_plan_says(algorithm, cohort):
     prepared, together, owners = cohort(algorithm)
-    for state in rounds(together, start(together), owners):
+    for state in rounds(together, SimulationState.of(together), owners):
         if state.round == 3:
             early = [together.plan.accounts(3).guarantee(agent, 1e-5) for agent in range(5)]
             assert owners.spent(1e-5) == early
@@ -85,32 +94,43 @@ def test_their_books_say_what_the_plan_says(algorithm, cohort):
 
 def test_owners_have_budgets_of_their_own(cohort):
     _, together, owners = cohort("dp-admm", epsilon=None, delta=None, agents=3, epsilons=[0.5, 1.0, 2.0], deltas=[1e-5])
-    list(rounds(together, start(together), owners))
+    list(rounds(together, SimulationState.of(together), owners))
     assert [found.epsilon for found in owners.spent(1e-5)] == pytest.approx([0.5, 1.0, 2.0], rel=1e-6)
 
 
 def test_nothing_is_measured_on_their_records(cohort):
     _, _, owners = cohort()
     with pytest.raises(InputError, match="losses on records are for simulations"):
-        owners.look([(empirical_loss, (np.zeros((5, 4)),))])
+        owners.read([(empirical_loss, (np.zeros((5, 4)),))])
 
 
 def test_an_owner_who_cannot_take_part_is_named(experiment):
     prepared = prepare(experiment("fdp-admm", loss="quantile", test=0.0))
     run = prepared.experiment.changed(algorithm="pvp").run
     with pytest.raises(InputError, match="owner 'agent 0' does not take part: the terms cannot be met"):
-        OwnerExecutor(run, prepared.shards, 0)
+        place(OwnerExecutor(run, 0), prepared)
 
 
 @pytest.mark.parametrize("change", [{"algorithm": "admm", "epsilon": None}, {"epsilon": None, "noise_multiplier": 3.0}])
 def test_without_a_budget_no_owner_takes_part(experiment, change):
     prepared = prepare(experiment(**{"algorithm": "dp-admm", "delta": 1e-5} | change, test=0.0))
     with pytest.raises(InputError, match="within a total budget"):
-        OwnerExecutor(prepared.experiment.run, prepared.shards, 2)
+        place(OwnerExecutor(prepared.experiment.run, 2), prepared)
 
 
 def test_when_let_go_they_answer_no_more(cohort):
     _, together, owners = cohort()
-    owners.close()
+    with owners:
+        owners.place(together, SimulationState.of(together))
+    request = Request(RUN, RUN, 1, np.zeros((1, 4)))
     with pytest.raises(InputError, match=r"owner 'agent 0' cannot answer step 1: .*was not joined"):
-        next(rounds(together, start(together), owners))
+        owners.collect(request)
+    with owners:  # another cohort may follow
+        assert len(list(rounds(together, SimulationState.of(together), owners))) == 12
+
+
+def test_owners_take_part_from_the_first_round_on(cohort):
+    _, together, owners = cohort()
+    later = next(rounds(together, SimulationState.of(together), InProcessExecutor()))
+    with pytest.raises(InputError, match="from round 1 on, and not from round 2"):
+        owners.place(together, later)

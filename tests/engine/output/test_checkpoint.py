@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.engine import run as module
+from dpadmm.engine.cohort import SimulationState
 from dpadmm.engine.output import checkpoint
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
@@ -250,4 +251,4 @@ def test_a_checkpoint_that_lacks_something_is_refused_by_name(tmp_path):
     with path.open("wb") as file:
         np.savez(file, digest=np.array("d"), round=np.array(1))
     with pytest.raises(InputError, match="lacks 'released'; start the run again"):
-        checkpoint.load(path, "d")
+        checkpoint.load(path, "d", SimulationState.from_arrays)

@@ -50,7 +50,7 @@ def test_the_ledgers_of_the_owners_together_are_what_a_secure_fit_says_it_cost(s
 def test_an_owner_allows_its_part_of_the_budget_and_no_more(stage, experiment, made):
     prepared = prepare(experiment("dpsgd", test=0.0, **stage))
     fit(prepared, secure=True)
-    for owners, run in zip(made, (prepared.stage.first, prepared.stage.rest), strict=True):
+    for owners, run in zip(made, (prepared.stage.first, prepared.stage.rest.run), strict=True):
         for agent in owners._agents:
             assert (agent.policy.epsilon, agent.policy.delta) == (run.epsilons[0], run.deltas[0])
             assert (agent.policy.relation, agent.policy.norm_bound) == (run.relation, run.clip)

@@ -11,21 +11,21 @@ from dpadmm.privacy.ledger.verify import verify
 
 def test_a_round_is_answered_once_and_repeated_at_no_cost_also_after_a_restart(lived: Any) -> None:
     asked, digest = joined(lived)
-    first = asked.answer("server", "study", digest, 1, ZEROS, {})
+    first = asked.answer_step("server", "study", digest, 1, ZEROS, {})
     assert len(first["value"]) == 32
     assert len(first["seal"]) == 3
     assert lived.steps("ahorn") == ["1"]
     with untouched(lived):
-        assert asked.answer("server", "study", digest, 1, ZEROS, {}) == first
+        assert asked.answer_step("server", "study", digest, 1, ZEROS, {}) == first
         other = to_bytes(np.full(4, 1e-300))
-        assert "answered for other inputs" in reason(asked.answer("server", "study", digest, 1, other, {}))
+        assert "answered for other inputs" in reason(asked.answer_step("server", "study", digest, 1, other, {}))
     again = handler(lived)
     with untouched(lived):
-        assert "not joined" in reason(again.answer("server", "study", digest, 2, ZEROS, {}))
+        assert "not joined" in reason(again.answer_step("server", "study", digest, 2, ZEROS, {}))
         assert again.join("server", "study", lived.terms().dumps(), first["seal"])["rounds_answered"] == 1
-        assert again.answer("server", "study", digest, 1, ZEROS, {}) == first
-        assert "answered for other inputs" in reason(again.answer("server", "study", digest, 1, other, {}))
-    assert "value" in again.answer("server", "study", digest, 2, ZEROS, {})
+        assert again.answer_step("server", "study", digest, 1, ZEROS, {}) == first
+        assert "answered for other inputs" in reason(again.answer_step("server", "study", digest, 1, other, {}))
+    assert "value" in again.answer_step("server", "study", digest, 2, ZEROS, {})
     assert lived.steps("ahorn") == ["1", "2"]
     assert verify(lived.ledger("ahorn")) == []
 
@@ -83,24 +83,24 @@ NONSENSE: list[tuple[dict[str, Any], str]] = [
 
 def test_requests_that_make_no_sense_are_refused(lived: Any) -> None:
     asked, digest = joined(lived)
-    asked.answer("server", "study", digest, 1, ZEROS, {})
+    asked.answer_step("server", "study", digest, 1, ZEROS, {})
     good = {"run": "study", "digest": digest, "step": 2, "inputs": ZEROS, "missed_inputs": {}, "last_used": None}
     for change, said in NONSENSE:
         with untouched(lived):
-            assert said in reason(asked.answer("server", **{**good, **change})), change
-    assert "value" in asked.answer("server", **good)
+            assert said in reason(asked.answer_step("server", **{**good, **change})), change
+    assert "value" in asked.answer_step("server", **good)
 
 
 def test_no_more_rounds_are_answered_than_agreed_and_none_after_the_end(lived: Any) -> None:
     asked, digest = joined(lived, rounds=2)
     for round in (1, 2):
-        assert "value" in asked.answer("server", "study", digest, round, ZEROS, {})
+        assert "value" in asked.answer_step("server", "study", digest, round, ZEROS, {})
     with untouched(lived):
-        assert "no such step" in reason(asked.answer("server", "study", digest, 3, ZEROS, {}))
+        assert "no such step" in reason(asked.answer_step("server", "study", digest, 3, ZEROS, {}))
     assert asked.finish("server", "study") == {"finished": "study"}
     with untouched(lived):
         for each in (asked, handler(lived)):
-            assert "not joined" in reason(each.answer("server", "study", digest, 1, ZEROS, {}))
+            assert "not joined" in reason(each.answer_step("server", "study", digest, 1, ZEROS, {}))
             assert "not joined" in reason(each.finish("server", "study"))
             assert "is finished" in reason(each.join("server", "study", lived.terms(rounds=2).dumps()))
     assert [entry["kind"] for entry in log(lived)].count("finished") == 1
@@ -108,34 +108,34 @@ def test_no_more_rounds_are_answered_than_agreed_and_none_after_the_end(lived: A
 
 def test_rounds_may_be_missed_where_the_terms_say_so(lived: Any) -> None:
     asked, digest = joined(lived, stragglers="reuse")
-    assert "value" in asked.answer("server", "study", digest, 1, ZEROS, {})
+    assert "value" in asked.answer_step("server", "study", digest, 1, ZEROS, {})
     with untouched(lived):
-        assert "needs the inputs" in reason(asked.answer("server", "study", digest, 4, ZEROS, {"3": ZEROS}))
-    reply = asked.answer("server", "study", digest, 4, ZEROS, {"2": ZEROS, "3": ZEROS})
+        assert "needs the inputs" in reason(asked.answer_step("server", "study", digest, 4, ZEROS, {"3": ZEROS}))
+    reply = asked.answer_step("server", "study", digest, 4, ZEROS, {"2": ZEROS, "3": ZEROS})
     with untouched(lived):
-        assert asked.answer("server", "study", digest, 4, ZEROS, {2: ZEROS, "3": ZEROS}) == reply
-        assert "closed" in reason(asked.answer("server", "study", digest, 3, ZEROS, {"2": ZEROS}))
+        assert asked.answer_step("server", "study", digest, 4, ZEROS, {2: ZEROS, "3": ZEROS}) == reply
+        assert "closed" in reason(asked.answer_step("server", "study", digest, 3, ZEROS, {"2": ZEROS}))
     assert lived.steps("ahorn") == ["1", "4"]
     given = ("server", "study", digest, 6, ZEROS)
     for counted in (2, 4, 5, 6, 10**30):  # nothing was released there, or that is the last release itself
         with untouched(lived):
             missed = {"4": ZEROS, "5": ZEROS}
             assert f"round {counted} cannot be the last whose release was used" in reason(
-                asked.answer(*given, missed, counted)
+                asked.answer_step(*given, missed, counted)
             )
     for missed in ({"5": ZEROS}, {"3": ZEROS, "4": ZEROS, "5": ZEROS}):
         with untouched(lived):
-            assert "needs the inputs of all rounds in between" in reason(asked.answer(*given, missed, 1))
-    assert "value" in asked.answer(*given, {"4": ZEROS, "5": ZEROS}, 1)
+            assert "needs the inputs of all rounds in between" in reason(asked.answer_step(*given, missed, 1))
+    assert "value" in asked.answer_step(*given, {"4": ZEROS, "5": ZEROS}, 1)
     assert lived.steps("ahorn") == ["1", "4", "6"]
 
 
 def test_an_old_backup_of_the_ledger_locks_itself_when_it_is_shown_a_later_seal(lived: Any) -> None:
     asked, digest = joined(lived)
     path, terms = lived.ledger_path("ahorn"), lived.terms().dumps()
-    early = asked.answer("server", "study", digest, 1, ZEROS, {})["seal"]
+    early = asked.answer_step("server", "study", digest, 1, ZEROS, {})["seal"]
     backup = path.read_bytes()
-    late = asked.answer("server", "study", digest, 2, ZEROS, {})["seal"]
+    late = asked.answer_step("server", "study", digest, 2, ZEROS, {})["seal"]
     asked._agents["study"][0].ledger.close()  # type: ignore[attr-defined]
     path.write_bytes(backup)
     restored = handler(lived)
@@ -151,5 +151,5 @@ def test_an_old_backup_of_the_ledger_locks_itself_when_it_is_shown_a_later_seal(
     for again in (restored, handler(lived)):
         with untouched(lived):
             assert "locked" in reason(again.join("server", "study", terms))
-            assert "refused" in again.answer("server", "study", digest, 2, ZEROS, {})
+            assert "refused" in again.answer_step("server", "study", digest, 2, ZEROS, {})
     assert lived.steps("ahorn") == ["1"]

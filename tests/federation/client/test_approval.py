@@ -15,7 +15,7 @@ def test_a_run_waits_for_the_owners_word_and_is_told_at_its_price(lived: Any) ->
     asked, _ = joined(lived, epsilon=1.0)
     asked.finish("server", "study")  # so that it is known, and holds nothing
     made, digest = joined_again(lived, "first", epsilon=1.5)
-    made.answer("server", "first", digest, 1, ZEROS, {})
+    made.answer_step("server", "first", digest, 1, ZEROS, {})
     lived.allow("ahorn", epsilon=5.0, approval="hand")
     asked, site, terms = (
         handler(lived),
@@ -84,11 +84,11 @@ def test_a_yes_to_some_terms_is_no_yes_to_others(lived: Any, change: dict[str, A
     site.decide(terms.digest, True)
     with untouched(lived):
         assert asked.join("server", "study", other.dumps()) == {"waiting": other.digest}
-    assert "not joined" in reason(asked.answer("server", "study", other.digest, 1, ZEROS, {}))
+    assert "not joined" in reason(asked.answer_step("server", "study", other.digest, 1, ZEROS, {}))
     assert asked.join("server", "study", terms.dumps())["joined"] == terms.digest
     with untouched(lived):
         assert "joined on other terms" in reason(asked.join("server", "study", other.dumps()))
-        assert "joined on other terms" in reason(asked.answer("server", "study", other.digest, 1, ZEROS, {}))
+        assert "joined on other terms" in reason(asked.answer_step("server", "study", other.digest, 1, ZEROS, {}))
 
 
 def test_a_yes_is_for_one_run(lived: Any) -> None:

@@ -26,7 +26,7 @@ def test_nobody_but_the_coordinator_may_ask(lived: Any, caller: Any) -> None:
     calls: list[tuple[str, Callable[[], Any]]] = [
         ("introduction", lambda: asked.introduce(caller)),
         ("join", lambda: asked.join(caller, "other", terms)),
-        ("answer", lambda: asked.answer(caller, "study", digest, 1, ZEROS, {})),
+        ("answer_step", lambda: asked.answer_step(caller, "study", digest, 1, ZEROS, {})),
         ("run_rounds", lambda: asked.run_rounds(caller, "study", digest, 0, lambda *_: None, 1.0, lambda call: call())),
         ("rounds_status", lambda: asked.rounds_status(caller, "study", {"value": ZEROS})),
         ("finish", lambda: asked.finish(caller, "study")),
@@ -37,7 +37,7 @@ def test_nobody_but_the_coordinator_may_ask(lived: Any, caller: Any) -> None:
         last = log(lived)[-1]
         assert (last["kind"], last["asked"]) == ("refused", what)
         assert last["by"] == (caller if isinstance(caller, str | int | list | None) else type(caller).__name__)
-    assert "value" in asked.answer("server", "study", digest, 1, ZEROS, {})
+    assert "value" in asked.answer_step("server", "study", digest, 1, ZEROS, {})
 
 
 def test_a_desk_says_how_many_records_it_has_and_which_columns(lived: Any, small_federation: ModuleType) -> None:
@@ -75,7 +75,7 @@ def hub(small_federation: ModuleType, tmp_path_factory: pytest.TempPathFactory) 
     terms = {"study": lived.terms(), "ring": lived.terms(algorithm="private-r-admm", topology="ring:3")}
     for run, each in terms.items():
         assert "joined" in made.join("server", run, each.dumps())
-    made.answer("server", "study", terms["study"].digest, 1, ZEROS, {})
+    made.answer_step("server", "study", terms["study"].digest, 1, ZEROS, {})
     return lived, made, terms
 
 
@@ -87,7 +87,7 @@ def test_no_exception_and_no_release_comes_of_odd_arguments(
     lived, asked, terms = hub
     before = lived.steps("ahorn"), lived.steps("ahorn", "ring")
     method = data.draw(
-        some.sampled_from(["introduce", "join", "answer", "finish", "run_rounds", "rounds_status", "hear"])
+        some.sampled_from(["introduce", "join", "answer_step", "finish", "run_rounds", "rounds_status", "hear"])
     )
     run = data.draw(some.sampled_from(["study", "ring"]))
     known: dict[str, Any] = {"run": run, "digest": terms[run].digest, "terms": terms[run].dumps(), "step": 2}
@@ -104,7 +104,7 @@ def test_no_exception_and_no_release_comes_of_odd_arguments(
     names = {
         "introduce": [],
         "join": ["run", "terms", "seen"],
-        "answer": ["run", "digest", "step", "inputs", "missed_inputs", "last_used"],
+        "answer_step": ["run", "digest", "step", "inputs", "missed_inputs", "last_used"],
         "finish": ["run"],
         "run_rounds": ["run", "digest", "start", "timeout"],
         "rounds_status": ["run"],
@@ -137,7 +137,7 @@ def test_an_error_nobody_thought_of_is_refused_without_its_text(lived: Any, monk
     monkeypatch.setattr(asked._agents["study"][0], "answer", fails)  # type: ignore[attr-defined]
     monkeypatch.setattr("dpadmm.federation.client.handler.Agreement.loads", fails)
     for call in (
-        lambda: asked.answer("server", "study", digest, 1, ZEROS, {}),
+        lambda: asked.answer_step("server", "study", digest, 1, ZEROS, {}),
         lambda: asked.join("server", "study", lived.terms().dumps()),
     ):
         with untouched(lived):

@@ -91,7 +91,7 @@ def test_terms_that_the_policy_does_not_allow_are_refused(
         reply = asked.join("server", "study", text)
     assert said in reason(reply)
     assert chain(lived) == ["create"]
-    assert "not joined" in reason(asked.answer("server", "study", lived.terms(**theirs).digest, 1, ZEROS, {}))
+    assert "not joined" in reason(asked.answer_step("server", "study", lived.terms(**theirs).digest, 1, ZEROS, {}))
 
 
 def test_a_recipe_that_is_not_private_is_refused(lived: Any) -> None:
@@ -106,7 +106,7 @@ def test_a_second_run_is_refused_when_the_budget_is_taken(lived: Any) -> None:
     asked, digest = joined(lived)
     with untouched(lived):
         assert "would come to" in reason(asked.join("server", "second", lived.terms().dumps()))
-    assert "value" in asked.answer("server", "study", digest, 1, ZEROS, {})
+    assert "value" in asked.answer_step("server", "study", digest, 1, ZEROS, {})
     asked.finish("server", "study")
     assert "joined" in asked.join("server", "third", lived.terms(epsilon=1.0).dumps())
 
@@ -129,7 +129,7 @@ def test_a_policy_that_cannot_be_read_is_the_owners_business(lived: Any, policy:
 
 def test_a_policy_made_stricter_during_a_job_holds_at_once(lived: Any) -> None:
     asked, digest = joined(lived)
-    assert "value" in asked.answer("server", "study", digest, 1, ZEROS, {})
+    assert "value" in asked.answer_step("server", "study", digest, 1, ZEROS, {})
     for changes, said in (
         ({"epsilon": 0.01}, "its owner allows 0.01"),
         ({"algorithms": ["pvp"]}, "algorithm 'dp-admm' is not allowed here"),
@@ -137,11 +137,11 @@ def test_a_policy_made_stricter_during_a_job_holds_at_once(lived: Any) -> None:
     ):
         lived.allow("ahorn", **changes)
         with untouched(lived):
-            assert said in reason(asked.answer("server", "study", digest, 2, ZEROS, {}))
+            assert said in reason(asked.answer_step("server", "study", digest, 2, ZEROS, {}))
     lived.policy("ahorn").unlink()
     with untouched(lived):
-        assert "not in order" in reason(asked.answer("server", "study", digest, 2, ZEROS, {}))
+        assert "not in order" in reason(asked.answer_step("server", "study", digest, 2, ZEROS, {}))
     lived.allow("ahorn", epsilon=100.0)
-    assert "value" in asked.answer("server", "study", digest, 2, ZEROS, {})
+    assert "value" in asked.answer_step("server", "study", digest, 2, ZEROS, {})
     lived.policy("ahorn").unlink()
     assert asked.finish("server", "study") == {"finished": "study"}

@@ -10,7 +10,9 @@ from graph_owners import WIDTH, GraphOwners, Watched, owned, pooled, run
 from owners import Repeatable, refused
 
 from dpadmm.admm.topology.graph import Topology, parse_topology
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.client.peer import Inbox
 from dpadmm.owner.agent import Agent
@@ -77,7 +79,9 @@ def simulated(terms: Agreement, lattice: bool) -> np.ndarray:
     """What all nodes released in each round of a simulation, (rounds, n, D)."""
     plan = terms.plan().on_lattice() if lattice else terms.plan()
     cohort = Cohort.of(plan, pooled(terms.counts), [0], SeededRandomness(0))
-    return np.array([state.agents.released for state in rounds(cohort, start(cohort))])
+    return np.array(
+        [state.agents.released for state in rounds(cohort, SimulationState.of(cohort), InProcessExecutor())]
+    )
 
 
 @pytest.mark.parametrize(("topology", "algorithm", "changes"), RECIPES)

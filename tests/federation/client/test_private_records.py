@@ -100,7 +100,7 @@ def test_persons_with_several_records_are_protected_as_persons(lived: Any) -> No
     with_persons(lived, 2)
     assert "the terms protect 1 record" in reason(handler(lived).join("server", "study", lived.terms().dumps()))
     asked, digest = joined(lived, records_per_person=2)
-    assert "value" in asked.answer("server", "study", digest, 1, ZEROS, {})
+    assert "value" in asked.answer_step("server", "study", digest, 1, ZEROS, {})
     assert MARK not in (lived.home / "ahorn" / "agent" / "events.jsonl").read_text()
 
 
@@ -153,7 +153,7 @@ def test_nothing_that_is_secret_leaves_an_owner(
     asked = handler(lived)
     replies += [
         asked.join("server", "more", "{"),
-        asked.answer("server", "star", "", 1, b"", {}),
+        asked.answer_step("server", "star", "", 1, b"", {}),
         asked.hear("x", "y", 1, b""),
     ]
     key = SqliteLedger.open(lived.ledger_path("ahorn"), reading=True).meta["key"]

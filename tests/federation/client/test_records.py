@@ -36,7 +36,7 @@ def test_owner_releases_statistics_of_its_rows(small_federation: ModuleType, tmp
     terms = Agreement(run, tuple(lived.counts.values()), WIDTH, 0, owners=lived.owners, schema=SCHEMA)
     handler = Handler(OwnerFiles(tmp_path / "ahorn"), "ahorn")
     assert handler.join("server", "moments", terms.dumps()) == {"joined": terms.digest, "rounds_answered": 0}
-    reply = handler.answer("server", "moments", terms.digest, 1, to_bytes(np.zeros((1, dimension))), {})
+    reply = handler.answer_step("server", "moments", terms.digest, 1, to_bytes(np.zeros((1, dimension))), {})
     value = to_row(reply["value"])
     assert value.shape == (1, dimension)
     if algorithm == "private-components":

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.engine.loop import Cohort, rounds, start
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.output.model import Model
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
@@ -31,26 +33,26 @@ EVIL = """
 import dpadmm.federation.server.coordinator as target
 from dpadmm.federation.messages import to_bytes
 
-honest = target.Coordinator._round
+honest = target.Coordinator._collect
 
 def evil(self, agreement, plan, standing):
     found = honest(self, agreement, plan, standing)
-    good = {"run": self.name, "digest": agreement.digest, "inputs": to_bytes(standing.server.common)}
+    good = {"run": self.name, "digest": agreement.digest, "inputs": to_bytes(standing.shared.server.common)}
     good |= {"missed_inputs": {}, "last_used": None}
     asked = {
         "other digest": {**good, "digest": "0" * 64, "step": standing.round + 1},
         "one more round": {**good, "step": plan.setting.rounds + 1},
         "a later round": {**good, "step": standing.round + 3},
-        "other inputs": {**good, "step": standing.round + 1, "inputs": to_bytes(standing.server.common + 1.0)},
+        "other inputs": {**good, "step": standing.round + 1, "inputs": to_bytes(standing.shared.server.common + 1.0)},
         "an evaluation": {**good, "step": "evaluation"},
         "another run": {**good, "run": "other", "step": 1},
     }
     for what, call in asked.items():
-        for name, reply in self._owners.ask("answer", {name: call for name in agreement.owners}).items():
+        for name, reply in self._owners.call("answer_step", {name: call for name in agreement.owners}).items():
             self.folder.note(f"EVIL {what}: {name}: {reply}")
     return found
 
-target.Coordinator._round = evil
+target.Coordinator._collect = evil
 """
 
 
@@ -185,5 +187,5 @@ def first_iterates(place: Any) -> np.ndarray:
     terms = replace(given.run, algorithm="admm", rounds=1, epsilon=None, delta=None)
     prepared = prepare(replace(given, run=terms))
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(7))
-    (state,) = rounds(cohort, start(cohort))
+    (state,) = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
     return state.agents.released[0]

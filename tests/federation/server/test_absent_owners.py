@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.admm.rounds import absorb, answer, begin, combine, opening
+from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.datasets import read_table
 from dpadmm.engine import metrics
+from dpadmm.engine.output.checkpoint import load
 from dpadmm.engine.output.model import Model
 from dpadmm.federation.server.run_folder import RunFolder
-from dpadmm.federation.server.state import load
+from dpadmm.federation.server.state import CoordinatorState
 from dpadmm.privacy.ledger.verify import verify
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import Logistic
@@ -50,7 +51,7 @@ def by_hand(
     records = {name: shards(lived, small_federation, name) for name in owners}
     states = {name: begin(rows[name]) for name in owners}
     last = {name: begin(rows[name]).released for name in owners}
-    server, model = opening(plan, 1), None
+    server, model = first_state(plan, 1).server, None
     models, residuals = [], []
     for round in range(1, ROUNDS + 1):
         there = [name for name in owners if round not in away.get(name, ())]
@@ -66,14 +67,14 @@ def by_hand(
             def words(purpose: str, count: int, agent: Any = agent, round: int = round) -> Any:
                 return SeededRandomness(7).random_bits(np.zeros(1, dtype=np.int64), agent, round, purpose, count)
 
-            release, after = answer(rows[name], begun[name], records[name], server.common, round, words)
+            release, after = solve_and_perturb(rows[name], begun[name], records[name], server.common, round, words)
             states[name] = after if name in there else replace(states[name], memory=after.memory)
             if name in there:
                 last[name] = release.value
         used = owners if stragglers == "reuse" else there
         releases = np.concatenate([last[name] for name in used])[None]
         earlier = model if model is not None else consensus.model(server, releases)
-        server = combine(plan, server, releases, round)
+        server = next_server(plan, server, releases, round)
         model = consensus.model(server, releases)
         models.append(earlier if consensus.server_first else model)
         everybody = np.concatenate([last[name] for name in owners])[None]
@@ -88,7 +89,7 @@ def with_absence(lived: Any, folder: RunFolder, away: dict[str, range]) -> list[
         line = lived.line()
 
         def reaches(name: str, method: str, call: Any) -> bool:
-            if method != "answer" or type(call["step"]) is not int:
+            if method != "answer_step" or type(call["step"]) is not int:
                 return True
             if call["step"] in (absence.stop - 1 for absence in away.values()):
                 folder.pause(True)
@@ -121,8 +122,9 @@ def test_rounds_without_an_owner_are_those_of_the_formulas(
     assert [job["state"] for job in jobs] == ["interrupted"] * len(away) + ["finished"]
     expected = by_hand(lived, small_federation, stragglers, away, **changes)
     assert np.array_equal(Model.load(folder.path).coefficients, expected["model"][0])
-    state, history = load(folder.path / "checkpoint.bin", folder.agreement().digest)  # type: ignore[union-attr]
-    np.testing.assert_allclose(state.mean_model, np.mean(expected["models"], axis=0), rtol=1e-12)
+    digest = folder.agreement().digest  # type: ignore[union-attr]
+    state, history = load(folder.path / "checkpoint.npz", digest, CoordinatorState.from_arrays)
+    np.testing.assert_allclose(state.shared.mean_model, np.mean(expected["models"], axis=0), rtol=1e-12)
     if "residual" in history:
         assert history["residual"][:, 0].tolist() == expected["residuals"]
     absent = [sum(round in absence for absence in away.values()) for round in range(1, ROUNDS + 1)]
@@ -158,7 +160,7 @@ def test_an_absence_changes_what_a_run_comes_to_and_the_two_ways_differ(
 
 def test_an_owner_that_never_comes_pays_nothing_and_gets_everything_back(lived: Any) -> None:
     folder, line = lived.folder(stragglers="reuse"), lived.line()
-    line.reaches = lambda name, method, call: not (name == "birke" and method == "answer")
+    line.reaches = lambda name, method, call: not (name == "birke" and method == "answer_step")
     assert lived.run(folder, line)["state"] == "finished"
     assert lived.steps("birke") == []
     assert lived.ledger("birke").spent() == {}
@@ -189,7 +191,7 @@ def test_an_owner_whose_answer_came_too_late_can_come_back(
         line = lived.line()
 
         def tamper(name: str, method: str, reply: Any, last: int = last, line: Any = line) -> Any:
-            asked = [call["step"] for who, what, call in line.calls if (who, what) == (name, "answer")]
+            asked = [call["step"] for who, what, call in line.calls if (who, what) == (name, "answer_step")]
             return None if name == "birke" and asked[-1:] == [last] else reply
 
         def reaches(name: str, method: str, call: Any, last: int = last) -> bool:

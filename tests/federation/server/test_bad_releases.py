@@ -55,8 +55,8 @@ def test_nonsense_ends_a_run_that_waits_and_names_who_sent_it(lived: Any, undist
     asked: list[str] = []
 
     def tamper(name: str, method: str, reply: Any) -> Any:
-        asked.extend([name] if method == "answer" and name == "birke" else [])
-        return sent if method == "answer" and name == "birke" and len(asked) == 3 else reply
+        asked.extend([name] if method == "answer_step" and name == "birke" else [])
+        return sent if method == "answer_step" and name == "birke" and len(asked) == 3 else reply
 
     line.tamper = tamper
     status = lived.run(folder, line)
@@ -78,8 +78,8 @@ def test_nonsense_is_noted_and_left_out_where_rounds_may_be_missed(lived: Any, s
     asked: list[str] = []
 
     def tamper(name: str, method: str, reply: Any) -> Any:
-        asked.extend([name] if method == "answer" and name == "birke" else [])
-        return sent if method == "answer" and name == "birke" and len(asked) == 3 else reply
+        asked.extend([name] if method == "answer_step" and name == "birke" else [])
+        return sent if method == "answer_step" and name == "birke" and len(asked) == 3 else reply
 
     line.tamper = tamper
     assert lived.run(folder, line)["state"] == "finished"
@@ -92,7 +92,7 @@ def test_nonsense_is_noted_and_left_out_where_rounds_may_be_missed(lived: Any, s
     assert np.linalg.norm(coefficients(folder)) < 100.0
     absent = lived.folder(name="absent", stragglers=stragglers)  # it comes to the same as if nothing had been sent
     line = lived.line()
-    line.reaches = lambda name, method, call: not (method == "answer" and name == "birke" and call["step"] > 2)
+    line.reaches = lambda name, method, call: not (method == "answer_step" and name == "birke" and call["step"] > 2)
     lived.run(absent, line)
     assert np.array_equal(coefficients(folder), coefficients(absent))
 
@@ -116,7 +116,7 @@ def test_a_nonsensical_estimate_is_named(lived: Any, estimate: bytes) -> None:
     folder, line = lived.folder(**changes), lived.line()
 
     def tamper(name: str, method: str, reply: Any) -> Any:
-        last = method == "answer" and len(reply["value"]) == 8
+        last = method == "answer_step" and len(reply["value"]) == 8
         return {**reply, "value": estimate} if last and name == "eiche" else reply
 
     line.tamper = tamper

@@ -51,7 +51,7 @@ def test_a_desk_with_other_columns_or_fewer_records_than_before_keeps_the_run_fr
     lived: Any, small_federation: ModuleType, undisturbed: np.ndarray
 ) -> None:
     folder, line = lived.folder(), lived.line()
-    line.reaches = lambda name, method, call: not (method == "answer" and call["step"] == 4)
+    line.reaches = lambda name, method, call: not (method == "answer_step" and call["step"] == 4)
     assert lived.run(folder, line)["state"] == "interrupted"
     before = everything(lived)
     line = lived.line()

@@ -22,12 +22,12 @@ def test_a_run_interrupted_in_every_round_equals_the_uninterrupted_one(lived: An
         line, silent = lived.line(), list(lived.counts)[round % 3]
         first = load_round(folder)
         line.tamper = lambda name, method, reply, silent=silent, line=line, first=first: (
-            None if method == "answer" and name == silent and line.calls[-1][2]["step"] == first + 1 else reply
+            None if method == "answer_step" and name == silent and line.calls[-1][2]["step"] == first + 1 else reply
         )
         if round % 2:  # every other time the question gets lost, not the answer
             line.tamper = lambda name, method, reply: reply
             line.reaches = lambda name, method, call, silent=silent, first=first: (
-                not (method == "answer" and name == silent and call["step"] == first + 1)
+                not (method == "answer_step" and name == silent and call["step"] == first + 1)
             )
         status = lived.run(folder, line)
         assert status["state"] == "interrupted"
@@ -35,7 +35,9 @@ def test_a_run_interrupted_in_every_round_equals_the_uninterrupted_one(lived: An
         assert status["lost"] == [silent]
         assert load_round(folder) == first
         line = lived.line()  # and the next job gets one round further
-        line.reaches = lambda name, method, call, first=first: not (method == "answer" and call["step"] == first + 2)
+        line.reaches = lambda name, method, call, first=first: (
+            not (method == "answer_step" and call["step"] == first + 2)
+        )
         lived.run(folder, line)
     assert folder.status()["state"] == "finished"
     assert np.array_equal(coefficients(folder), undisturbed)
@@ -51,7 +53,7 @@ def test_a_coordinator_that_is_killed_between_rounds_goes_on_where_it_was(
     folder, line = lived.folder(stragglers=stragglers), lived.line()
 
     def reaches(name: str, method: str, call: Any) -> bool:
-        if method == "answer" and call["step"] == round and name == "eiche":
+        if method == "answer_step" and call["step"] == round and name == "eiche":
             raise Killed
         return True
 
@@ -94,12 +96,12 @@ def test_a_coordinator_that_is_killed_before_it_wrote_a_round_down_asks_for_it_a
 def test_owners_are_shown_the_seals_of_their_last_releases(lived: Any) -> None:
     """So that one who restored an old backup notices."""
     folder, line = lived.folder(), lived.line()
-    line.reaches = lambda name, method, call: not (method == "answer" and call["step"] == 4)
+    line.reaches = lambda name, method, call: not (method == "answer_step" and call["step"] == 4)
     lived.run(folder, line)
     path = lived.ledger_path("birke")
     backup = path.read_bytes()
     line = lived.line()
-    line.reaches = lambda name, method, call: not (method == "answer" and call["step"] == 6)
+    line.reaches = lambda name, method, call: not (method == "answer_step" and call["step"] == 6)
     lived.run(folder, line)
     shown = {name: call["seen"] for name, method, call in line.calls if method == "join"}
     for name, seal in shown.items():
@@ -186,7 +188,7 @@ def test_estimates_of_who_is_there_are_what_a_run_without_the_others_has(lived: 
     found: list[float] = []
 
     def overhear(name: str, method: str, reply: Any) -> Any:
-        if method == "answer" and len(reply["value"]) == 8 and name != "birke":
+        if method == "answer_step" and len(reply["value"]) == 8 and name != "birke":
             found.append(float(np.frombuffer(reply["value"])[0]))
         return reply
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpadmm.engine.output.checkpoint import load, save
 from dpadmm.engine.output.history import History
 from dpadmm.errors import InputError
 from dpadmm.federation.messages import IMPLAUSIBLE, longest_release, seal_from_list, seal_to_list, to_bytes, to_row
-from dpadmm.federation.server.state import CoordinatorState, load, save
+from dpadmm.federation.server.state import CoordinatorState
 from dpadmm.privacy.ledger.protocol import Seal
 
 DIGEST = "d" * 64
@@ -29,7 +30,7 @@ def value(seed: int) -> np.ndarray:
 
 def played(plan: Any, stragglers: str, absences: dict[int, set[int]], rounds: int = 5) -> list[CoordinatorState]:
     """Standings after each round, from releases that are drawn; `absences` are owners by round."""
-    found = [CoordinatorState.start(plan)]
+    found = [CoordinatorState.of(plan)]
     for round in range(1, rounds + 1):
         there = {
             agent: (value(10 * round + agent), SEALS[agent])
@@ -42,11 +43,11 @@ def played(plan: Any, stragglers: str, absences: dict[int, set[int]], rounds: in
 
 def same(one: CoordinatorState, other: CoordinatorState) -> None:
     assert one.round == other.round
-    assert one.server.to_arrays().keys() == other.server.to_arrays().keys()
-    for name, values in one.server.to_arrays().items():
-        assert values.tobytes() == other.server.to_arrays()[name].tobytes()
-    for name in ("model", "mean_model", "released", "last_answered"):
-        kept, found = getattr(one, name), getattr(other, name)
+    assert one.shared.server.to_arrays().keys() == other.shared.server.to_arrays().keys()
+    for name, values in one.shared.server.to_arrays().items():
+        assert values.tobytes() == other.shared.server.to_arrays()[name].tobytes()
+    pairs = [(getattr(one.shared, name), getattr(other.shared, name)) for name in ("model", "mean_model", "released")]
+    for kept, found in [*pairs, (one.last_answered, other.last_answered)]:
         assert (kept.tobytes(), kept.shape, kept.dtype) == (found.tobytes(), found.shape, found.dtype)
     assert {k: v.tobytes() for k, v in one.broadcasts.items()} == {k: v.tobytes() for k, v in other.broadcasts.items()}
     assert (one.seals, one.absent) == (other.seals, other.absent)
@@ -57,40 +58,40 @@ def same(one: CoordinatorState, other: CoordinatorState) -> None:
 def test_what_is_kept_reads_back_bit_for_bit(drafts: Any, tmp_path: Path, algorithm: str) -> None:
     relation = "zero-out" if algorithm == "ps-admm" else "replace"
     plan = drafts(algorithm=algorithm, stragglers="reuse", relation=relation, rounds=2).plan()
-    history, path = History(), tmp_path / "checkpoint.bin"
+    history, path = History(), tmp_path / "checkpoint.npz"
     for state in played(plan, "reuse", {2: {1}}, rounds=2):
         history.add(state.round, {"epsilon": np.array([0.1 * state.round])})
         save(path, DIGEST, state, history)
-        again, kept = load(path, DIGEST)
+        again, kept = load(path, DIGEST, CoordinatorState.from_arrays)
         same(state, again)
         assert kept.rounds == history.rounds
         assert kept["epsilon"].tobytes() == history["epsilon"].tobytes()
     assert state.absent == {2: (1,)}
     estimated = replace(state, estimates=np.array([0.25, 0.5]))
     save(path, DIGEST, estimated, history)
-    again, _ = load(path, DIGEST)
+    again, _ = load(path, DIGEST, CoordinatorState.from_arrays)
     same(estimated, again)
     np.testing.assert_array_equal(again.estimates, [0.25, 0.5])
-    assert [found.name for found in tmp_path.iterdir()] == ["checkpoint.bin"]
+    assert [found.name for found in tmp_path.iterdir()] == ["checkpoint.npz"]
 
 
 def test_a_checkpoint_on_other_terms_is_refused(drafts: Any, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.bin"
-    save(path, DIGEST, CoordinatorState.start(drafts().plan()), History())
+    path = tmp_path / "checkpoint.npz"
+    save(path, DIGEST, CoordinatorState.of(drafts().plan()), History())
     with pytest.raises(InputError, match="is of a run on other terms"):
-        load(path, "0" * 64)
+        load(path, "0" * 64, CoordinatorState.from_arrays)
 
 
 def test_a_checkpoint_that_is_not_whole_is_refused(drafts: Any, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.bin"
+    path = tmp_path / "checkpoint.npz"
     save(path, DIGEST, played(drafts().plan(), "wait", {})[-1], History())
     whole = path.read_bytes()
     for length in [*range(0, len(whole), 97), len(whole) - 1]:
         path.write_bytes(whole[:length])
         with pytest.raises(InputError, match="cannot be read"):
-            load(path, DIGEST)
+            load(path, DIGEST, CoordinatorState.from_arrays)
     with pytest.raises(InputError, match="cannot be read"):
-        load(tmp_path / "none.npz", DIGEST)
+        load(tmp_path / "none.npz", DIGEST, CoordinatorState.from_arrays)
 
 
 @pytest.mark.parametrize(
@@ -100,24 +101,30 @@ def test_a_checkpoint_that_is_not_whole_is_refused(drafts: Any, tmp_path: Path) 
         {"notes": np.array("{}")},
         {"notes": np.array("[]")},
         {"notes": np.array('{"seals": [], "absent": {}}')},
-        {"notes": np.array('{"digest": "x", "seals": [[1]], "absent": {}}')},
-        {"notes": np.array('{"digest": "x", "seals": [], "absent": {}}'), "server.other": np.zeros(1)},
+        {"notes": np.array('{"seals": [[1]], "absent": {}}')},
+        {"notes": np.array('{"seals": [], "absent": {}}'), "server.other": np.zeros(1)},
+        {"notes": np.array('{"seals": [], "absent": {}}'), "digest": np.array("y")},
         {"notes": np.array([object()], dtype=object)},
     ],
 )
 def test_a_checkpoint_with_something_else_in_it_is_refused(tmp_path: Path, arrays: dict[str, Any]) -> None:
-    path = tmp_path / "checkpoint.bin"
+    path = tmp_path / "checkpoint.npz"
     given = {name: np.zeros((1, 4)) for name in ("round", "model", "mean_model", "released", "last_answered")}
-    given |= {"round": np.array(0), "server.common": np.zeros((1, 4)), "server.dual": np.zeros((1, 4))}
+    given |= {
+        "digest": np.array("x"),
+        "round": np.array(0),
+        "server.common": np.zeros((1, 4)),
+        "server.dual": np.zeros((1, 4)),
+    }
     np.savez(path, **(given | arrays if arrays else {}), allow_pickle=True)
     with pytest.raises(InputError):
-        load(path, "x")
+        load(path, "x", CoordinatorState.from_arrays)
 
 
 def test_a_run_starts_where_the_terms_say(drafts: Any) -> None:
-    start = CoordinatorState.start(drafts(set="simplex:0.6").plan())
-    np.testing.assert_allclose(start.released, np.full((3, 4), 0.15))
-    np.testing.assert_allclose(start.model, np.full((1, 4), 0.15))
+    start = CoordinatorState.of(drafts(set="simplex:0.6").plan())
+    np.testing.assert_allclose(start.shared.released[0], np.full((3, 4), 0.15))
+    np.testing.assert_allclose(start.shared.model, np.full((1, 4), 0.15))
     assert (start.round, start.last_answered.tolist(), start.seals) == (0, [0, 0, 0], (None, None, None))
     assert start.inputs_missed_by(0) == {}
 
@@ -126,7 +133,7 @@ def test_a_run_starts_where_the_terms_say(drafts: Any) -> None:
 def test_who_was_away_is_told_what_it_has_missed_and_nothing_else_is_kept(drafts: Any, stragglers: str) -> None:
     plan = drafts(stragglers=stragglers).plan()
     standings = played(plan, stragglers, {2: {1}, 3: {1}, 4: {0, 1}})
-    heard = [state.server.common for state in standings]
+    heard = [state.shared.server.common for state in standings]
     for state in standings[1:]:
         for agent in range(3):
             away = {2: (1,), 3: (1,), 4: (0, 1)}
@@ -143,29 +150,31 @@ def test_who_was_away_is_told_what_it_has_missed_and_nothing_else_is_kept(drafts
     assert standings[-1].absent == {2: (1,), 3: (1,), 4: (0, 1)}
     assert standings[4].last_answered.tolist() == [3, 1, 4]
     assert standings[-1].last_answered.tolist() == [5, 5, 5]
-    assert standings[4].released[1].tobytes() == value(11).tobytes()
+    assert standings[4].shared.released[0][1].tobytes() == value(11).tobytes()
 
 
 def test_a_mean_is_of_who_was_there_or_of_everybodys_last(drafts: Any) -> None:
     stale, drop = (
         played(drafts(stragglers=stragglers).plan(), stragglers, {2: {1}})[2] for stragglers in ("reuse", "skip")
     )
-    np.testing.assert_array_equal(stale.model, np.concatenate([value(20), value(11), value(22)]).mean(axis=0)[None])
-    np.testing.assert_array_equal(drop.model, np.concatenate([value(20), value(22)]).mean(axis=0)[None])
+    np.testing.assert_array_equal(
+        stale.shared.model, np.concatenate([value(20), value(11), value(22)]).mean(axis=0)[None]
+    )
+    np.testing.assert_array_equal(drop.shared.model, np.concatenate([value(20), value(22)]).mean(axis=0)[None])
     first = np.concatenate([value(10), value(11), value(12)]).mean(axis=0)[None]
-    np.testing.assert_allclose(stale.mean_model, (first + stale.model) / 2.0, rtol=1e-14)
+    np.testing.assert_allclose(stale.shared.mean_model, (first + stale.shared.model) / 2.0, rtol=1e-14)
     assert stale.seals == drop.seals == SEALS
 
 
 def test_owners_are_taken_in_their_order_whoever_answers_first(drafts: Any) -> None:
     plan = drafts().plan()
-    start = CoordinatorState.start(plan)
+    start = CoordinatorState.of(plan)
     found = {agent: (value(agent), None) for agent in range(3)}
     one = start.after_round(plan, "wait", found)
     other = start.after_round(plan, "wait", dict(reversed(found.items())))
     same(one, other)
     assert start.round == 0
-    assert start.released.tobytes() == np.zeros((3, 4)).tobytes()
+    assert start.shared.released[0].tobytes() == np.zeros((3, 4)).tobytes()
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
@@ -193,16 +202,16 @@ def test_an_honest_release_is_far_from_implausible(
 ) -> None:
     """With all the noise of the run, and with a hundredth of what would be refused to spare."""
     plan = drafts(**changes).plan()
-    start = CoordinatorState.start(plan)
-    longest = longest_release(plan, start.server.common, start.released, 1)
+    start = CoordinatorState.of(plan)
+    longest = longest_release(plan, start.shared.server.common, start.shared.released[0], 1)
     noise = float(plan.level.sigma.max()) * np.sqrt(4)
     assert longest >= noise + float(plan.local.gradient_bound.max())
     assert np.isfinite(longest)
-    far = longest_release(plan, start.server.common + 1e6, start.released, 1)
+    far = longest_release(plan, start.shared.server.common + 1e6, start.shared.released[0], 1)
     assert far >= longest + 1e6
-    crowd = longest_release(plan, start.server.common, start.released + 1e6, 1)
+    crowd = longest_release(plan, start.shared.server.common, start.shared.released[0] + 1e6, 1)
     assert crowd >= longest + 1e6
-    one = start.released.copy()
+    one = start.shared.released[0].copy()
     one[0] += 1e9  # one liar of three does not stretch what is plausible
-    assert longest_release(plan, start.server.common, one, 1) == longest
+    assert longest_release(plan, start.shared.server.common, one, 1) == longest
     assert IMPLAUSIBLE * longest < 1e30

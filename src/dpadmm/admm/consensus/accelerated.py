@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._fields import option
 from dpadmm.admm.consensus.base import Server
 from dpadmm.admm.consensus.descent import Descent
 from dpadmm.admm.rho import Rho
@@ -26,7 +27,7 @@ class Accelerated(Descent):
     With (1 - momentum) in it, eta is how far all that a gradient sets in motion goes, whatever the momentum.
     """
 
-    momentum: float = 0.8
+    momentum: float = option(0.8, help="Nesterov's momentum at the server of dp-accelerated.", panel="Algorithm")
 
     name = "accelerated"
     about = "as descent, with Nesterov's momentum and a mean in which later steps count more; no duals"

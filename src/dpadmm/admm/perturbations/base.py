@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._fields import option
 from dpadmm.admm.noise import Density, Multiplier, Noise, NoiseRequest, PaperNoise
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, as_it_is
@@ -112,7 +113,9 @@ class Perturbation(ABC):
 class Additive(Perturbation):
     """Noise added to one vector a step, whose sensitivity is known in the norm that the mechanism needs."""
 
-    mechanism: str = "gaussian"
+    mechanism: str = option(
+        "gaussian", help="Noise, from 'dpadmm mechanisms'.", panel="Privacy", shown="the algorithm's"
+    )
 
     def check(self, setting: Setting, solver: Solver) -> None:
         if self.mechanism not in MECHANISMS:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._fields import option
 from dpadmm.admm.noise import Density, Multiplier, Noise, NoiseRequest, PaperNoise
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.linear import TERMS, LinearTerm
@@ -41,7 +42,9 @@ class Objective(Perturbation):
     """
 
     mechanism: str = "gamma-norm"
-    extra_curvature: float | None = None
+    extra_curvature: float | None = option(
+        None, help="Quadratic term that dvp adds to pay for its Jacobian.", panel="Algorithm", shown="from public facts"
+    )
 
     name = "objective"
     any_rho = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._fields import option
 from dpadmm.admm.perturbations.base import Additive, Release, Task
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Memory, Solver
@@ -30,7 +31,13 @@ class Output(Additive):
     """
 
     may_leave: bool = False
-    unit_gain: bool = False
+    unit_gain: bool = option(
+        False,
+        help="Scale output noise as if a step moved the model as far as its gradient: safe, and wasteful.",
+        panel="Algorithm",
+        off_flag="--step-gain",
+        shown="step",
+    )
 
     name = "output"
     about = "noise on the result of every step; pays for the solver's tolerance"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dpadmm._arrays import FloatArray
+from dpadmm._fields import option
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
 from dpadmm.admm.solvers.kinks import SHARPEST, sharpened
@@ -28,7 +29,9 @@ HESSIAN_NUMBERS = 1_000_000
 class Exact(Solver):
     """Stops when the gradient (with a kink: some subgradient) of every agent's subproblem is below the tolerance."""
 
-    tolerance: float = 1e-10
+    tolerance: float = option(
+        1e-10, help="Gradient length at which an exact solver stops.", panel="Algorithm", shown="1e-10"
+    )
 
     name = "exact"
     about = "the minimiser, to a stated gradient tolerance (Newton, also for losses with kinks, or proximal gradient)"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._fields import option
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
 from dpadmm.admm.subproblem import Subproblem
@@ -23,7 +24,9 @@ class LocalUpdates(Solver):
     mean, is where the next round goes on (theory 4.1 step 3).
     """
 
-    updates: int = 1
+    updates: int = option(
+        1, help="Local updates in a round.", panel="Algorithm", shown="1 for obj-g and its kin, 10 for ps-admm's"
+    )
 
     name = "local-updates"
     about = "gradient steps with prox weight 1/eta, several a round; their mean is the answer"

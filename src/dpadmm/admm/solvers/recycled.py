@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._fields import option
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Trail, as_it_is
 from dpadmm.admm.subproblem import Subproblem
@@ -27,7 +28,9 @@ class Recycled(Solver):
     gamma being the damping, and x_i', x_j' what was released in the round before the last.
     """
 
-    damping: float = 0.0
+    damping: float = option(
+        0.0, help="Shortens the recycled rounds of r-admm and its kin (gamma of 003).", panel="Algorithm", shown="0"
+    )
 
     name = "recycled"
     about = "a step by the gradient that the last release gives away; touches no record"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._fields import option
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, as_it_is
@@ -32,7 +33,9 @@ class GradientSteps(LocalUpdates):
     """
 
     updates: int = 10
-    average: str = "plain"
+    average: str = option(
+        "plain", help="Mean of the inner steps: plain, or over-relaxed as in the paper.", panel="Algorithm"
+    )
 
     name = "gradient-steps"
     about = "explicit gradient steps, several a round; their mean is the answer"
@@ -101,7 +104,9 @@ class Sgd(GradientSteps):
     scales the gradient, whatever the size of the draw.
     """
 
-    batch: float = 0.05
+    batch: float = option(
+        0.05, help="Mini-batches of ps-admm and its kin: records, or a share below 1.", panel="Algorithm"
+    )
 
     name = "sgd"
     about = "as gradient-steps, with gradients of mini-batches (Poisson)"
@@ -159,8 +164,12 @@ class Svrg(Sgd):
     the reach, and privacy need not pay for more (claims B5).
     """
 
-    sampling: str = "poisson"
-    reach: float | None = None
+    sampling: str = option(
+        "poisson", help="How mini-batches are drawn: poisson, or uniform (one record).", panel="Algorithm"
+    )
+    reach: float | None = option(
+        None, help="How far ps-admm's steps may lead in a round; a short reach needs less noise.", panel="Algorithm"
+    )
 
     name = "svrg"
     about = "gradient steps around one whole gradient a round, corrected by mini-batches"

@@ -7,35 +7,39 @@ dask:tcp://HOST:8786    the workers of that scheduler
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 
-from dpadmm.engine.executors.base import Engine
-from dpadmm.engine.executors.in_process import Local
+from dpadmm.engine.executor import Executor
+from dpadmm.engine.executors.in_process import InProcessExecutor
 from dpadmm.errors import InputError
 
 ENGINES = ("local", "dask", "dask:4", "dask:tcp://HOST:8786")
 SCHEMES = ("tcp://", "tls://")
 
 
-@contextmanager
-def opened(name: str) -> Iterator[Engine]:
-    """The engine of this name, ended when the work is. A scheduler must answer now; workers of our own start later."""
+def open_executor(name: str) -> Executor:
+    """The executor of this name, which is checked now; workers start, and a scheduler must answer, on entering it.
+
+    Args:
+        name: `local`, `dask`, `dask:4` or `dask:tcp://HOST:8786`.
+
+    Returns:
+        An executor to enter (`with open_executor("dask:4") as executor`); it takes one cohort after another.
+
+    Raises:
+        InputError: There is none of this name, or the packages that it needs are missing.
+    """
     kind, _, where = name.partition(":")
     if kind not in ("local", "dask") or (kind == "local" and where):
         raise InputError(f"unknown engine {name!r}; there are: {', '.join(ENGINES)}.")
     if kind == "local":
-        yield Local()
-        return
+        return InProcessExecutor()
     _check(name, where)
-    from dpadmm.engine.executors.dask.cluster import Remote, Workers
+    from dpadmm.engine.executors.dask.cluster import own_workers, workers_of
+    from dpadmm.engine.executors.dask.executor import DaskExecutor
 
-    engine = Remote(where) if where.startswith(SCHEMES) else Workers(int(where) if where else None)
-    try:
-        yield engine
-    finally:
-        engine.close()
+    remote = where.startswith(SCHEMES)
+    return DaskExecutor(workers_of(where) if remote else own_workers(int(where) if where else None))
 
 
 def _check(name: str, where: str) -> None:

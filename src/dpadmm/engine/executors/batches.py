@@ -6,39 +6,15 @@ Nothing in a round depends on who shares a batch, so the parts together give the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
-from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
-from dpadmm.engine.executors.base import RUN, Reading
-from dpadmm.engine.loop import Cohort
-from dpadmm.owner.agent import Agent
-from dpadmm.privacy.ledger.memory import MemoryLedger
-from dpadmm.privacy.randomness import Randomness
-from dpadmm.problems.shards import Shards
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """What one worker needs to be these agents; it holds nobody else's records."""
-
-    plan: Plan
-    shards: Shards
-    runs: IntArray
-    agents: IntArray
-    randomness: Randomness
-
-    def agent(self, state: AgentState, round: int) -> Agent:
-        """All of them as one agent, standing where `state` says."""
-        ledger = MemoryLedger(self.plan.setting.agents, self.plan.setting.relation)
-        agent = Agent(self.shards, None, ledger, self.randomness, members=self.agents, runs=self.runs)
-        agent.simulate(RUN, self.plan, state, round)
-        return agent
+from dpadmm.engine.cohort import Batch, Cohort
+from dpadmm.engine.executor import Reading
 
 
 def split(cohort: Cohort, parts: int) -> list[IntArray]:

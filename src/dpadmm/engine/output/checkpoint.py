@@ -1,60 +1,89 @@
-"""A run's state on disk, so that an interrupted simulation goes on exactly where it was.
+"""Where a run stands, on disk, so that an interrupted one goes on exactly where it was: one format for all runs.
 
-Noise is keyed by round, not by how many numbers were drawn before, so a resumed run equals the uninterrupted one bit
-for bit. The file holds solver memory and is for simulations.
+A simulation and a coordinator write the same file: the state that they share, what each holds beside it, and the
+history so far. Noise is keyed by round, not by how many numbers were drawn before, so a resumed run equals the
+uninterrupted one bit for bit. A simulation's file holds solver memory, and must stay where its records are.
 """
 
 from __future__ import annotations
 
+import struct
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 
 from dpadmm._files import atomic_open
-from dpadmm.admm.consensus import Server
-from dpadmm.admm.rounds import AgentState
-from dpadmm.engine.loop import State
+from dpadmm.admm.state import State
 from dpadmm.engine.output.history import History
 from dpadmm.errors import InputError
 
+_HISTORY = "history."
+# What NumPy and its archives raise for bytes that are none of theirs.
+_UNREADABLE = (OSError, ValueError, EOFError, KeyError, RuntimeError, BadZipFile, struct.error, zlib.error)
 
-def save(path: Path, digest: str, state: State, history: History) -> None:
-    """Writes a checkpoint; a crash leaves the last good one."""
-    arrays = {
-        "digest": np.array(digest),
-        "round": np.array(state.round),
-        "model": state.common,
-        "mean_common": state.mean_common,
-        "mean_local": state.mean_local,
-        "mean_local_before": state.mean_local_before,
-    }
-    arrays |= {f"server.{name}": values for name, values in state.server.to_arrays().items()}
-    arrays |= {f"agents.{name}": values for name, values in state.agents.to_arrays().items()}
-    arrays |= {f"history.{name}": values for name, values in history.to_arrays().items()}
-    with atomic_open(path, durable=True) as file:
+Whole = TypeVar("Whole")
+
+
+class Saved(Protocol):
+    """A state that can be written: the shared one, and arrays of what is held beside it."""
+
+    @property
+    def shared(self) -> State: ...
+
+    def to_arrays(self) -> dict[str, Any]: ...
+
+
+def save(path: Path, digest: str, state: Saved, history: History, durable: bool = True) -> None:
+    """Writes a checkpoint; a crash leaves the last good one.
+
+    Args:
+        path: The file.
+        digest: Names the spec or the terms that the run is by.
+        state: Where the run stands.
+        history: What was measured so far.
+        durable: Waits for the disk. Where a lost checkpoint costs nothing, nobody has to wait.
+    """
+    arrays = {"digest": np.array(digest), **state.shared.to_arrays(), **state.to_arrays()}
+    arrays |= {f"{_HISTORY}{name}": values for name, values in history.to_arrays().items()}
+    with atomic_open(path, durable=durable) as file:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def load(path: Path, digest: str) -> tuple[State, History]:
-    """The state and history of a checkpoint that was made by the same spec."""
+def load(path: Path, digest: str, assemble: Callable[[State, Mapping[str, Any]], Whole]) -> tuple[Whole, History]:
+    """The state and history of a checkpoint that was made by the same spec.
+
+    Args:
+        path: The file.
+        digest: Names the spec or the terms that the run is by.
+        assemble: Makes the whole state of the shared one and the arrays of the file: `SimulationState.from_arrays` or
+            `CoordinatorState.from_arrays`.
+
+    Returns:
+        The whole state, and what was measured so far.
+
+    Raises:
+        InputError: The file cannot be read, lacks something, or belongs to another run; says what to do.
+    """
     try:
         # Opened here, because NumPy leaves a file open that it cannot make sense of.
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = dict(file)
         made_by = str(arrays["digest"])
-    except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
+    except _UNREADABLE as error:
         raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run again.") from None
     if made_by != digest:
-        raise InputError(f"checkpoint {str(path)!r} belongs to another spec; resume with the spec it was made by.")
+        raise InputError(
+            f"checkpoint {str(path)!r} belongs to another spec: it is of a run on other terms; resume with the spec "
+            "it was made by."
+        )
+    history = {name.removeprefix(_HISTORY): each for name, each in arrays.items() if name.startswith(_HISTORY)}
     try:
-        agents = AgentState.from_arrays(_below("agents.", arrays))
-        means = (arrays["mean_common"], arrays["mean_local"], arrays["mean_local_before"])
-        state = State(int(arrays["round"]), Server(**_below("server.", arrays)), arrays["model"], agents, *means)
-    except (KeyError, TypeError) as error:
+        return assemble(State.from_arrays(arrays), arrays), History.from_arrays(history)
+    except KeyError as error:
         raise InputError(f"checkpoint {str(path)!r} lacks {error}; start the run again.") from None
-    return state, History.from_arrays(_below("history.", arrays))
-
-
-def _below(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
+    except (TypeError, ValueError) as error:
+        raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run again.") from None

@@ -22,7 +22,6 @@ from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.spec import toml
 from dpadmm.spec.declare import Experiment
-from dpadmm.spec.toml import read
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Folder:
     @classmethod
     def open(cls, path: Path, experiment: Experiment, resume: bool) -> Folder:
         """A new run's folder, or an interrupted one's; never one with somebody else's results in it."""
-        spec = path / "spec.toml"
+        spec, written = path / "spec.toml", toml.dumps(experiment)
         if path.exists() and not path.is_dir():
             raise InputError(f"--out {str(path)!r} is a file; name a folder.")
         if (path / "result.json").exists():
@@ -42,7 +41,7 @@ class Folder:
         if resume:
             if not spec.exists():
                 raise InputError(f"{str(path)!r} holds no interrupted run to resume.")
-            if read(spec) != experiment:
+            if toml.dumps(toml.read(spec)) != written:
                 raise InputError(
                     f"the run in {str(path)!r} has another spec; resume it with the spec it was started by."
                 )
@@ -50,7 +49,7 @@ class Folder:
             raise InputError(f"{str(path)!r} is not empty; choose another folder, or resume the run in it.")
         try:
             path.mkdir(parents=True, exist_ok=True)
-            atomic_write(spec, toml.dumps(experiment))
+            atomic_write(spec, written)
         except OSError as error:
             raise InputError(f"cannot write to {str(path)!r}: {error.strerror}.") from None
         return cls(path)

@@ -15,9 +15,9 @@ from dpadmm.datasets import CurveEncoder, Encoder, read_table
 from dpadmm.datasets.dataset import Encodes
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import LOSSES
+from dpadmm.problems.losses import LOSSES, Loss
 from dpadmm.problems.shards import gather
-from dpadmm.spec import resolve
+from dpadmm.spec import parts, resolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,12 @@ class Model:
     @property
     def levels(self) -> tuple[float, ...]:
         """Of a quantile regression."""
-        return build("loss", LOSSES, self.description["loss"]).levels
+        return self.loss.levels
+
+    @property
+    def loss(self) -> Loss:
+        """The loss that the model was trained for; one by import path is imported."""
+        return build("loss", LOSSES, parts.given("loss", self.description["loss"]))
 
     def predict(self, path: Path) -> tuple[list[Any], NDArray[np.float64]]:
         """What the model says of each record of a file: labels (or values), and the raw scores."""
@@ -52,8 +57,7 @@ class Model:
         table = gather(
             features, owner, owner, norm_bound=given["norm_bound"], intercept=given["intercept"], names=["new"]
         ).features
-        loss = build("loss", LOSSES, given["loss"])
-        predicted = loss.predict(table, self.coefficients)
+        predicted = self.loss.predict(table, self.coefficients)
         labels = [given["classes"][k] for k in predicted] if given["classes"] else predicted.tolist()
         return labels, table @ self.coefficients.reshape(table.shape[1], -1)
 
@@ -64,7 +68,7 @@ def described_model(result: Result) -> dict[str, Any]:
     if data.encoder is not None:
         encoder = data.encoder.to_dict()
     return {
-        "algorithm": run.algorithm,
+        "algorithm": str(run.algorithm),
         "loss": resolve.loss_text(run),
         "classes": list(data.classes) if data.classes else None,
         "features": [*data.feature_names, *(["(intercept)"] if run.intercept else [])],

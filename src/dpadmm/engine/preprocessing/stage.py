@@ -19,8 +19,11 @@ from typing import Protocol
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import TotalBudget
-from dpadmm.engine.executors.base import Executor
-from dpadmm.engine.loop import Cohort, State, rounds, start
+from dpadmm.admm.state import State
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executor import Executor
+from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.preprocessing.components import Rule, components
 from dpadmm.engine.preprocessing.standardise import BOUND, standard
 from dpadmm.errors import InputError
@@ -32,6 +35,7 @@ from dpadmm.problems.losses.statistics import unpack
 from dpadmm.problems.shards import Shards
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
+from dpadmm.spec.resolve import ResolvedRun
 
 _ROUNDING = 1.0 - 1e-9  # of a part of a budget: the parts together must not exceed the whole in the last digit
 
@@ -56,15 +60,16 @@ class Stage:
     purpose: str  # what its noise is keyed by in simulations
     first: RunSpec
     plan: Plan  # of the release
-    rest: RunSpec
+    rest: ResolvedRun  # with the recipe of the whole run
     budgets: tuple[Budget, ...]  # of both together, for every agent or for all; empty: not private
     classes: int
     intercept: bool
     view: Callable[[FloatArray, float], View]  # of what was released, and how far off noise has put each number
 
     @classmethod
-    def of(cls, run: RunSpec, whole: Plan, width: int, classes: int) -> Stage:
+    def of(cls, declared: ResolvedRun, whole: Plan, width: int, classes: int) -> Stage:
         """For a run with a stage whose plan without it is `whole`; `width` is that of rows, with the intercept."""
+        run = declared.run
         if whole.setting.problem.loss.name in STATISTICS:
             raise InputError(
                 f"algorithm {run.algorithm!r} releases a statistic itself; leave components and standardise out."
@@ -83,7 +88,7 @@ class Stage:
         first, rest, view = draft(run, whole, columns)
         budgets: tuple[Budget, ...] = ()
         if whole.algorithm.private:
-            request = resolve.noise_request(run)
+            request = declared.noise
             if not isinstance(request, TotalBudget):
                 raise InputError(f"private {purpose} takes a share of a total budget; give one, as epsilon and delta.")
             budgets = request.budgets
@@ -91,7 +96,10 @@ class Stage:
             parts = [_parts(budget, share, exact) for budget in budgets]
             first, rest = _asking(first, [part[0] for part in parts]), _asking(rest, [part[1] for part in parts])
         plan = resolve.plan(first, whole.setting.counts, columns, classes)
-        return cls(purpose, first, plan, rest, budgets, classes, bool(run.intercept), view)
+        # The same parts; only budget and rows are others.
+        noise = TotalBudget(tuple(part[1] for part in parts)) if budgets else declared.noise
+        others = replace(declared, run=rest, noise=noise)
+        return cls(purpose, first, plan, others, budgets, classes, bool(run.intercept), view)
 
     def records(self, shards: Shards) -> Shards:
         """The rows as the release reads them: without the intercept's one."""
@@ -102,8 +110,8 @@ class Stage:
         """One release of every agent, and the view that follows; an executor has the agents, or they are simulated."""
         randomness = SeededRandomness(derived(seed, self.purpose))
         cohort = Cohort.of(self.plan, self.records(shards), range(run, run + 1), randomness)
-        (state,) = rounds(cohort, start(cohort), executor)
-        return self.view(-state.common, self.deviation)
+        (state,) = rounds(cohort, SimulationState.of(cohort), executor or InProcessExecutor())
+        return self.view(-state.shared.model, self.deviation)
 
     @property
     def deviation(self) -> float:
@@ -112,7 +120,7 @@ class Stage:
 
     def planned(self, width: int) -> Plan:
         """The plan of the rest, for rows of so many columns and with what was released before."""
-        plan = resolve.plan(self.rest, self.plan.setting.counts, width, self.classes)
+        plan = self.rest.plan(self.plan.setting.counts, width, self.classes)
         plan = replace(plan, before=self.plan.events(1))
         if self.budgets:
             plan.check_budget(TotalBudget(self.budgets).of_each(plan.setting.agents))
@@ -125,8 +133,8 @@ def lifted_state(state: State, view: View | None, intercept: bool) -> State:
         return state
     return replace(
         state,
-        common=view.models(state.common, intercept),
-        mean_common=view.models(state.mean_common, intercept),
+        model=view.models(state.model, intercept),
+        mean_model=view.models(state.mean_model, intercept),
     )
 
 

@@ -49,11 +49,12 @@ class Handler:
         """Agrees to a run, or says that it waits for the owner's word; after a restart, where it stands."""
         return self._safely(caller, "join", lambda: self._join(run, terms, seen))
 
-    def answer(
+    def answer_step(
         self, caller: str, run: str, digest: str, step: Any, inputs: Any, missed_inputs: Any, last_used: Any = None
     ) -> Reply:
         """One release."""
-        return self._safely(caller, "answer", lambda: self._answer(run, digest, step, inputs, missed_inputs, last_used))
+        given = (run, digest, step, inputs, missed_inputs, last_used)
+        return self._safely(caller, "answer_step", lambda: self._answer_step(*given))
 
     def finish(self, caller: str, run: str) -> Reply:
         return self._safely(caller, "finish", lambda: self._finish(run))
@@ -139,7 +140,7 @@ class Handler:
             dry_run=given.dry_run,
         )
 
-    def _answer(self, run: str, digest: str, step: Any, inputs: Any, missed_inputs: Any, last_used: Any) -> Reply:
+    def _answer_step(self, run: str, digest: str, step: Any, inputs: Any, missed_inputs: Any, last_used: Any) -> Reply:
         agent, _ = self._joined(run)
         if not isinstance(missed_inputs, Mapping):
             raise Refused("missed_inputs must be inputs by round.")

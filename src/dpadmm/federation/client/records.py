@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpadmm._registry import build
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.client.files import AgentSettings
 from dpadmm.federation.client.sources import RecordSource
 from dpadmm.owner.agreement import Agreement
 from dpadmm.privacy.serialization import canonical
 from dpadmm.privacy.serialization import digest as joined_digest
-from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.spec import resolve
 from dpadmm.spec.columns import Schema
 
 if TYPE_CHECKING:
@@ -42,7 +39,7 @@ class Records:
     def shards(self, agreement: Agreement, name: str) -> Shards:
         """As a run's terms want them: clipped, with an intercept, targets as its loss reads them."""
         run, count = agreement.run, len(self.features)
-        loss = build("loss", LOSSES | STATISTICS, resolve.loss_text(run))
+        loss = agreement.resolved.problem.loss
         if (loss.task == "regression") != (not self.schema.classes):
             raise Refused(f"loss {loss.name!r} is for {loss.task} targets, which the agreed columns do not have.")
         rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept), "precision": run.precision}

@@ -40,8 +40,8 @@ class AgentApp:
         return self._turn("join", run, terms, seen)
 
     @collab.publish
-    def answer(self, run: str, digest: str, step: Any, inputs: bytes, missed_inputs: Any, last_used: Any) -> Reply:
-        return self._turn("answer", run, digest, step, inputs, missed_inputs, last_used)
+    def answer_step(self, run: str, digest: str, step: Any, inputs: bytes, missed_inputs: Any, last_used: Any) -> Reply:
+        return self._turn("answer_step", run, digest, step, inputs, missed_inputs, last_used)
 
     @collab.publish
     def finish(self, run: str) -> Reply:

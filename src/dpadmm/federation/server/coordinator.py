@@ -17,6 +17,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
+from dpadmm.admm.state import State
 from dpadmm.engine.output.history import History
 from dpadmm.errors import ClusterError, InputError, Refused
 from dpadmm.federation.messages import InvalidRelease, longest_release, release_in, to_bytes
@@ -75,7 +76,7 @@ class Coordinator:
         else:
             state = self._run_rounds(agreement, plan, history, metrics)
         if plan.evaluation is not None and state.estimates is None:
-            state = self._evaluate(agreement, state)
+            state = self._collect_estimates(agreement, state)
             self.folder.keep(agreement.digest, state, history)
         facts = {"seconds": time.monotonic() - began, "simulated": self._owners.dry_run, "warnings": self._warnings()}
         self.folder.finish(agreement, plan, state, history, facts)
@@ -91,7 +92,7 @@ class Coordinator:
         with ThreadPoolExecutor(1) as scribe:
             written: Future[None] | None = None
             while state.round < plan.setting.rounds:
-                found = self._round(agreement, plan, state)
+                found = self._collect(agreement, plan, state)
                 state = state.after_round(plan, agreement.stragglers, found)
                 if written is not None:
                     written.result()
@@ -119,9 +120,9 @@ class Coordinator:
         silent = [name for name in absent if name not in self._owners.barred]
         self.folder.tell("running", round=state.round, rounds=metrics.rounds, absent=absent, silent=silent)
 
-    def _round(self, agreement: Agreement, plan: Plan, state: CoordinatorState) -> dict[int, tuple[FloatArray, Any]]:
+    def _collect(self, agreement: Agreement, plan: Plan, state: CoordinatorState) -> dict[int, tuple[FloatArray, Any]]:
         """The releases of one round, by owner; those that were not given or cannot be are missing."""
-        round, inputs = state.round + 1, to_bytes(state.server.common)
+        round, inputs = state.round + 1, to_bytes(state.shared.server.common)
         calls = {}
         for agent, name in enumerate(agreement.owners):
             if self._owners.there(name):
@@ -130,8 +131,8 @@ class Coordinator:
                 missed = {str(k): to_bytes(row) for k, row in state.inputs_missed_by(agent, answered).items()}
                 given = {"run": self.name, "digest": agreement.digest, "step": round, "inputs": inputs}
                 calls[name] = {**given, "missed_inputs": missed, "last_used": state.last_used(agent, answered)}
-        replies = self._owners.ask("answer", calls)
-        longest = longest_release(plan, state.server.common, state.released, round)
+        replies = self._owners.call("answer_step", calls)
+        longest = longest_release(plan, state.shared.server.common, state.shared.released[0], round)
         found: dict[int, tuple[FloatArray, Any]] = {}
         for name, reply in replies.items():
             try:
@@ -163,27 +164,29 @@ class Coordinator:
         self.folder.tell("running", round=start, rounds=rounds)
         given = {"run": self.name, "digest": agreement.digest, "start": start, "timeout": self._terms.timeout}
         names = agreement.owners
-        replies = self._owners.ask("run_rounds", dict.fromkeys(names, given))
+        replies = self._owners.call("run_rounds", dict.fromkeys(names, given))
         while True:
             self._interrupt_if_any_left(names, replies)
             if all("value" in reply for reply in replies.values()):
                 break
             time.sleep(GLANCE)
-            replies = self._owners.ask("rounds_status", {name: {"run": self.name} for name in names})
+            replies = self._owners.call("rounds_status", {name: {"run": self.name} for name in names})
             least = min((reply["round"] for reply in replies.values() if type(reply.get("round")) is int), default=None)
             if least is not None:
                 self.folder.tell("running", round=least, rounds=rounds)
         rows = []
-        begun = CoordinatorState.start(plan)
-        longest = longest_release(plan, begun.released, begun.released, rounds)
+        begun = CoordinatorState.of(plan)
+        first = begun.shared.released[0]
+        longest = longest_release(plan, first, first, rounds)
         for name in agreement.owners:
             try:
                 rows.append(release_in(replies[name], plan.setting.dimension, longest)[0])
             except InvalidRelease as nonsense:
                 raise ClusterError(f"{name}: {nonsense}.") from None
         released = np.concatenate(list(rows))[None]  # (1, n, D)
-        model = plan.algorithm.consensus.model(begun.server, released)
-        state = replace(begun, round=rounds, model=model, mean_model=model, released=released[0])
+        server = begun.shared.server
+        model = plan.algorithm.consensus.model(server, released)
+        state = replace(begun, shared=State(rounds, server, model, model, released))
         if rounds not in history.rounds:  # it is, where a job before this one was lost after its evaluation
             history.add(rounds, metrics.measure(state), metrics.of_nodes(state))
         return state
@@ -199,16 +202,16 @@ class Coordinator:
 
     # -- after the rounds ------------------------------------------------------------------------------------------
 
-    def _evaluate(self, agreement: Agreement, state: CoordinatorState) -> CoordinatorState:
+    def _collect_estimates(self, agreement: Agreement, state: CoordinatorState) -> CoordinatorState:
         """The owners' private estimates of the model's error on their own records, where the terms have them."""
         alone = agreement.run.topology is not None  # then every node has a model of its own
         calls = {}
         for agent, name in enumerate(agreement.owners):
             if self._owners.there(name):
-                model = state.released[agent : agent + 1] if alone else state.model
+                model = state.shared.released[0, agent : agent + 1] if alone else state.shared.model
                 given = {"run": self.name, "digest": agreement.digest, "step": EVALUATION, "last_used": None}
                 calls[name] = {**given, "missed_inputs": dict[str, bytes](), "inputs": to_bytes(model)}
-        found = self._owners.ask("answer", calls)
+        found = self._owners.call("answer_step", calls)
         estimates = np.full(len(agreement.owners), np.nan)
         for name, reply in found.items():
             try:
@@ -222,12 +225,12 @@ class Coordinator:
     def _close(self, agreement: Agreement) -> None:
         """For owners that were not told yet; those that were refuse to join again."""
         calls = {name: {"run": self.name, "terms": agreement.dumps(), "seen": None} for name in agreement.owners}
-        self._owners.ask("join", {name: call for name, call in calls.items() if self._owners.there(name)})
+        self._owners.call("join", {name: call for name, call in calls.items() if self._owners.there(name)})
         self._finish(agreement)
 
     def _finish(self, agreement: Agreement) -> None:
         """Lets the owners close the run; one that is away, or has closed it already, needs no telling."""
-        self._owners.ask("finish", {name: {"run": self.name} for name in agreement.owners if self._owners.there(name)})
+        self._owners.call("finish", {name: {"run": self.name} for name in agreement.owners if self._owners.there(name)})
         self.folder.tell("finished", round=agreement.plan().setting.rounds)
 
     def _warnings(self) -> tuple[str, ...]:

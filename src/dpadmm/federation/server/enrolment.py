@@ -13,7 +13,7 @@ from dpadmm.federation.messages import VERSION, seal_to_list
 from dpadmm.federation.server.run_folder import RunFolder
 from dpadmm.federation.server.state import CoordinatorState
 from dpadmm.owner.agreement import Agreement
-from dpadmm.spec.auto import Facts, drafted, settled, with_loss
+from dpadmm.spec import auto
 from dpadmm.spec.declare import AUTO
 
 Replies = dict[str, Any]
@@ -50,7 +50,7 @@ class Owners:
     def there(self, name: str) -> bool:
         return name in self._transport.present and name not in self.lost and name not in self.barred
 
-    def ask(self, method: str, calls: Mapping[str, Mapping[str, Any]]) -> Replies:
+    def call(self, method: str, calls: Mapping[str, Mapping[str, Any]]) -> Replies:
         """What those say who answer in time; who does not is lost to this job."""
         if not calls:
             return {}
@@ -63,7 +63,7 @@ class Owners:
         known = self._folder.agreement()
         owners = tuple(self._terms.owners if known is None else known.owners)
         calls: dict[str, dict[str, Any]] = {name: {} for name in owners if name in self._transport.present}
-        found = self.ask("introduce", calls)
+        found = self.call("introduce", calls)
         _refuse_any(found)
         mine = self._folder.schema
         self.dry_run = self._folder.is_dry_run(any(reply.get("dry_run") is True for reply in found.values()))
@@ -90,8 +90,9 @@ class Owners:
         run, schema = self._experiment.run, self._folder.schema
         classes = len(schema.classes)
         if run.algorithm == AUTO:
-            run = with_loss(drafted(run), classes)
-            run, _ = settled(run, Facts(np.array(counts), schema.width + bool(run.intercept), classes, plain=False))
+            auto.check(run)
+            width = schema.width + auto.with_intercept(run)
+            run, _ = auto.choose(run, auto.Facts(np.array(counts), width, classes, plain=False))
         width = schema.width + bool(run.intercept)
         return Agreement(
             run, counts, width, classes, self._terms.stragglers, self._terms.records_per_person, owners, schema
@@ -104,7 +105,7 @@ class Owners:
         waiting = [name for name in agreement.owners if name in self._transport.present]
         while waiting:
             calls = {name: {"run": self._run, "terms": terms, "seen": seal_to_list(seen[name])} for name in waiting}
-            found = self.ask("join", calls)
+            found = self.call("join", calls)
             _refuse_any(found)
             for name, reply in found.items():
                 if reply.get("joined") == agreement.digest and type(reply.get("rounds_answered")) is int:

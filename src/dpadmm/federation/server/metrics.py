@@ -21,7 +21,7 @@ class CoordinatorMetrics:
 
     def __init__(self, agreement: Agreement, plan: Plan, schema: Schema, public_test: str | None) -> None:
         self._plan, self._run = plan, agreement.run
-        self._delta = max((agreement.run.delta or 0.0, *agreement.run.deltas))
+        self._delta = agreement.run.reported_delta
         self._test = None if public_test is None else self._public(schema, Path(public_test))
 
     @property
@@ -32,9 +32,11 @@ class CoordinatorMetrics:
         """One number for each metric, as of one run of a simulation."""
         measured = {}
         if self._test is not None:
-            measured["test_error"] = metrics.test_errors(self._plan.setting.problem.loss, self._test, state.model)
+            measured["test_error"] = metrics.test_errors(
+                self._plan.setting.problem.loss, self._test, state.shared.model
+            )
         if self._plan.algorithm.consensus.releases_models:
-            measured["residual"] = metrics.consensus_residual(state.released[None], state.model)
+            measured["residual"] = metrics.consensus_residual(state.shared.released, state.shared.model)
         if self._plan.algorithm.private:
             spent = self._plan.accounts(state.round).worst(self._delta).epsilon
             measured["epsilon"] = np.array([spent])
@@ -43,7 +45,7 @@ class CoordinatorMetrics:
 
     def of_nodes(self, state: CoordinatorState) -> dict[str, FloatArray]:
         """How far each node is from their mean."""
-        return {"disagreement": np.linalg.norm(state.released - state.model, axis=1)[None]}
+        return {"disagreement": np.linalg.norm(state.shared.released[0] - state.shared.model, axis=1)[None]}
 
     def _public(self, schema: Schema, path: Path) -> Shards:
         features, targets = schema.encode(read_table(path, text=schema.text_columns))

@@ -3,7 +3,7 @@
 spec.toml, history.csv, nodes.csv, model.json, result.json     as a simulation's (`engine.folder`)
 columns.toml      what the owners' columns are
 terms.json        what was agreed on, word for word
-checkpoint.bin    after the last round that was written down
+checkpoint.npz    after the last round that was written down
 status.json       what the run is doing
 events.txt        what happened to it: jobs, absences, nonsense
 """
@@ -23,12 +23,13 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
+from dpadmm.engine.output import checkpoint
 from dpadmm.engine.output.folder import Folder
 from dpadmm.engine.output.history import History
 from dpadmm.engine.output.status import INTERVAL, process
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
-from dpadmm.federation.server.state import CoordinatorState, load, save
+from dpadmm.federation.server.state import CoordinatorState
 from dpadmm.owner.agreement import Agreement
 from dpadmm.spec.columns import Schema
 from dpadmm.spec.declare import Experiment
@@ -140,12 +141,17 @@ class RunFolder:
     def agree(self, agreement: Agreement) -> None:
         atomic_write(self.path / "terms.json", agreement.dumps())
 
+    @property
+    def _checkpoint(self) -> Path:
+        return self.path / "checkpoint.npz"
+
     def state(self, plan: Plan, digest: str) -> tuple[CoordinatorState, History]:
-        path = self.path / "checkpoint.bin"
-        return load(path, digest) if path.exists() else (CoordinatorState.start(plan), History())
+        if not self._checkpoint.exists():
+            return CoordinatorState.of(plan), History()
+        return checkpoint.load(self._checkpoint, digest, CoordinatorState.from_arrays)
 
     def keep(self, digest: str, state: CoordinatorState, history: History, durable: bool = True) -> None:
-        save(self.path / "checkpoint.bin", digest, state, history, durable)
+        checkpoint.save(self._checkpoint, digest, state, history, durable)
         table = self.path / "history.csv"  # for whoever watches
         if history.metrics and not (table.exists() and time.time() - table.stat().st_mtime < INTERVAL):
             history.write(table)
@@ -169,7 +175,7 @@ def result_of(
 ) -> Result:
     """As of a simulation, but for what only a simulation may look at."""
     run, experiment = agreement.run, folder.experiment
-    delta = max((run.delta or 0.0, *run.deltas))
+    delta = run.reported_delta
     missed = {
         name: tuple(round for round, absent in sorted(state.absent.items()) if agent in absent)
         for agent, name in enumerate(agreement.owners)
@@ -182,8 +188,8 @@ def result_of(
         dataset=Announced(folder.schema),
         plan=plan,
         history=history,
-        models=state.model,
-        mean_models=state.mean_model,
+        models=state.shared.model,
+        mean_models=state.shared.mean_model,
         guarantee=plan.accounts().worst(delta) if plan.algorithm.private else None,
         claimed=None,
         clipped=None,

@@ -1,7 +1,8 @@
 """The coordinator's state of a federated run: all of it is a function of releases.
 
-It is written down after every round, so that a run whose coordinator or owners were lost goes on as a new job. A round
-that was last_answered but not written down yet costs nothing: owners answer what they last_answered before.
+It is written down after every round (`engine.output.checkpoint`), so that a run whose coordinator or owners were lost
+goes on as a new job. A round that was answered but not written down yet costs nothing: owners answer it again as they
+did before.
 """
 
 from __future__ import annotations
@@ -9,48 +10,45 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
-from dpadmm._files import atomic_write
 from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.consensus import Server
-from dpadmm.admm.rounds import begin, combine, opening
-from dpadmm.engine.output.history import History
-from dpadmm.errors import InputError
+from dpadmm.admm.rounds import advance, first_state
+from dpadmm.admm.state import State
 from dpadmm.federation.messages import seal_to_list
 from dpadmm.privacy.ledger.protocol import Seal
-from dpadmm.privacy.serialization import pack, unpack
 from dpadmm.spec.declare import SKIP
+
+_BROADCASTS = "broadcasts."
 
 
 @dataclass(frozen=True, eq=False)
 class CoordinatorState:
-    """After `round` rounds; rows are owners, in the order of the terms."""
+    """The state that a simulation of one run would have, and beside it what is known of the owners.
 
-    round: int
-    server: Server
-    model: FloatArray  # (1, D)
-    mean_model: FloatArray  # over the rounds
-    released: FloatArray  # the last release of each
-    last_answered: IntArray  # the round of that release
-    broadcasts: Mapping[int, FloatArray] = field(
-        default_factory=dict
-    )  # that some owner has not been told yet, by round
+    Rows are owners, in the order of the terms.
+    """
+
+    shared: State
+    last_answered: IntArray  # the round of each owner's last release
+    broadcasts: Mapping[int, FloatArray] = field(default_factory=dict)  # that some owner was not told yet, by round
     seals: tuple[Seal | None, ...] = ()
     absent: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # owners that did not answer, by round
     estimates: FloatArray | None = None  # of each owner's error, where the terms have that and it was released
 
     @classmethod
-    def start(cls, plan: Plan) -> CoordinatorState:
-        first, server = begin(plan).released, opening(plan, 1)
-        model = plan.algorithm.consensus.model(server, first[None])
-        last_answered = np.zeros(plan.setting.agents, dtype=np.int64)
-        seals: tuple[Seal | None, ...] = (None,) * plan.setting.agents
-        return cls(0, server, model, np.zeros_like(model), first, last_answered, {0: server.common}, seals)
+    def of(cls, plan: Plan) -> CoordinatorState:
+        """Before round one."""
+        shared, owners = first_state(plan, 1), plan.setting.agents
+        return cls(shared, np.zeros(owners, dtype=np.int64), {0: shared.server.common}, (None,) * owners)
+
+    @property
+    def round(self) -> int:
+        """How many rounds are done."""
+        return self.shared.round
 
     def inputs_missed_by(self, agent: int, rounds_answered: int = 0) -> dict[int, FloatArray]:
         """The inputs of the rounds that an owner was absent from, by round; it has answered `rounds_answered` itself.
@@ -74,72 +72,44 @@ class CoordinatorState:
         `stragglers` is the policy of the terms: an owner that did not answer is left out of the mean (skip), or its
         last release is used again (reuse).
         """
-        round, consensus = self.round + 1, plan.algorithm.consensus
-        released, last_answered, seals = self.released.copy(), self.last_answered.copy(), list(self.seals)
-        for agent, (value, seal) in found.items():
-            released[agent], last_answered[agent], seals[agent] = value[0], round, seal
-        used = released[sorted(found)] if stragglers == SKIP else released
-        server = combine(plan, self.server, used[None], round)
-        model = consensus.model(server, used[None])
-        broadcasts = {k: v for k, v in {**self.broadcasts, round: server.common}.items() if k >= last_answered.min()}
+        there = sorted(found)
+        releases = np.array([found[agent][0][0] for agent in there]).reshape(1, len(there), plan.setting.dimension)
+        shared = advance(plan, self.shared, releases, there, skip_absent=stragglers == SKIP)
+        last_answered, seals = self.last_answered.copy(), list(self.seals)
+        for agent in there:
+            last_answered[agent], seals[agent] = shared.round, found[agent][1]
+        broadcasts = {**self.broadcasts, shared.round: shared.server.common}
         away = tuple(sorted(set(range(plan.setting.agents)) - set(found)))
-        answered = self.model if consensus.server_first else model
         return replace(
             self,
-            round=round,
-            server=server,
-            model=model,
-            mean_model=self.mean_model + (answered - self.mean_model) / round,
-            released=released,
+            shared=shared,
             last_answered=last_answered,
-            broadcasts=broadcasts,
+            broadcasts={round: row for round, row in broadcasts.items() if round >= last_answered.min()},
             seals=tuple(seals),
-            absent={**self.absent, round: away} if away else self.absent,
+            absent={**self.absent, shared.round: away} if away else self.absent,
         )
 
+    def to_arrays(self) -> dict[str, Any]:
+        """What is held beside the shared state, as named arrays: for a checkpoint."""
+        notes = {
+            "seals": [seal_to_list(seal) for seal in self.seals],
+            "absent": {str(round): list(agents) for round, agents in self.absent.items()},
+        }
+        arrays: dict[str, Any] = {"notes": np.array(json.dumps(notes)), "last_answered": self.last_answered}
+        if self.estimates is not None:
+            arrays["estimates"] = self.estimates
+        return arrays | {f"{_BROADCASTS}{round}": row for round, row in self.broadcasts.items()}
 
-def save(path: Path, digest: str, state: CoordinatorState, history: History, durable: bool = True) -> None:
-    """Writes a checkpoint; a crash leaves the last good one.
-
-    `durable` waits for the disk. Where owners would answer all rounds again as they did, a lost checkpoint costs
-    nothing, and nobody has to wait.
-    """
-    notes = {
-        "digest": digest,
-        "seals": [seal_to_list(seal) for seal in state.seals],
-        "absent": {str(round): list(agents) for round, agents in state.absent.items()},
-    }
-    arrays: dict[str, Any] = {"notes": np.array(json.dumps(notes)), "round": np.array(state.round)}
-    arrays |= {name: getattr(state, name) for name in ("model", "mean_model", "released", "last_answered")}
-    if state.estimates is not None:
-        arrays["estimates"] = state.estimates
-    arrays |= {f"server.{name}": values for name, values in state.server.to_arrays().items()}
-    arrays |= {f"broadcasts.{round}": values for round, values in state.broadcasts.items()}
-    arrays |= {f"history.{name}": values for name, values in history.to_arrays().items()}
-    atomic_write(path, pack(arrays), durable=durable)
-
-
-def load(path: Path, digest: str) -> tuple[CoordinatorState, History]:
-    """What was saved of a run on the same terms."""
-    try:
-        arrays = unpack(path.read_bytes())
+    @classmethod
+    def from_arrays(cls, shared: State, arrays: Mapping[str, Any]) -> CoordinatorState:
+        """The state written by `to_arrays`; a `KeyError` names what is missing."""
         notes = json.loads(str(arrays["notes"]))
-        state = CoordinatorState(
-            round=int(arrays["round"]),
-            server=Server(**_below("server.", arrays)),
-            broadcasts={int(round): values for round, values in _below("broadcasts.", arrays).items()},
+        told = {name.removeprefix(_BROADCASTS): row for name, row in arrays.items() if name.startswith(_BROADCASTS)}
+        return cls(
+            shared=shared,
+            last_answered=arrays["last_answered"],
+            broadcasts={int(round): row for round, row in told.items()},
             seals=tuple(None if entry is None else Seal(*entry) for entry in notes["seals"]),
             absent={int(round): tuple(agents) for round, agents in notes["absent"].items()},
             estimates=arrays.get("estimates"),
-            **{name: arrays[name] for name in ("model", "mean_model", "released", "last_answered")},
         )
-        terms, history = notes["digest"], History.from_arrays(_below("history.", arrays))
-    except (OSError, ValueError, EOFError, KeyError, TypeError) as error:
-        raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}).") from None
-    if terms != digest:
-        raise InputError(f"checkpoint {str(path)!r} is of a run on other terms.")
-    return state, history
-
-
-def _below(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}

@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ import pytest
 distributed = pytest.importorskip("distributed", reason="needs the extra 'cluster'")
 
 from dpadmm import write_folder  # noqa: E402
+from dpadmm.engine.cohort import Cohort, SimulationState  # noqa: E402
 from dpadmm.engine.executors.dask import executor as module  # noqa: E402
 from dpadmm.engine.executors.dask.actor import BatchActor  # noqa: E402
-from dpadmm.engine.loop import Cohort, start  # noqa: E402
 from dpadmm.engine.prepare import prepare  # noqa: E402
 from dpadmm.engine.run import train  # noqa: E402
 from dpadmm.errors import ClusterError, ConvergenceError, Refused  # noqa: E402
@@ -137,14 +138,14 @@ def kill_one(client):
 @pytest.mark.parametrize("algorithm", ["dp-admm", "pvp", "private-mr-admm"])
 def test_a_worker_lost_between_rounds_costs_one_round(algorithm, experiment, same, client, dask, spied, monkeypatch):
     spec = experiment(algorithm, repeats=2, rounds=8, measure_every=8)
-    state = module.DaskExecutor.state
+    state = module.DaskExecutor.agent_states
 
     def killing(self):
         if self._round == 5:
             kill_one(client)
         return state(self)
 
-    monkeypatch.setattr(module.DaskExecutor, "state", killing)
+    monkeypatch.setattr(module.DaskExecutor, "agent_states", killing)
     there = train(spec, engine=dask)
     same(train(spec), there)
     check_one_round_was_done_again(spied, round=6)
@@ -172,13 +173,13 @@ def test_a_worker_lost_in_the_middle_of_a_round_costs_that_round(experiment, sam
 def test_a_worker_lost_while_being_measured_is_replaced(experiment, same, client, dask, spied, monkeypatch):
     """Reading records is no round: the batch is sent again as it stands, and nothing is answered twice."""
     spec = experiment(rounds=4, measure_every=4)
-    look = module.DaskExecutor.look
+    look = module.DaskExecutor.read
 
     def killing(self, readings):
         kill_one(client)
         return look(self, readings)
 
-    monkeypatch.setattr(module.DaskExecutor, "look", killing)
+    monkeypatch.setattr(module.DaskExecutor, "read", killing)
     same(train(spec), train(spec, engine=dask))
     assert [entry for entry in spied if entry[0] == "sent"][2:][0][2] == 4
     asked = [entry for entry in spied if entry[0] == "asked"]
@@ -246,11 +247,9 @@ def _threads(problem, shards, x):
 def test_a_worker_computes_with_the_threads_it_was_given(experiment, client, dask):
     prepared = prepare(experiment())
     cohort = Cohort.of(prepared.plan, prepared.shards, [0], SeededRandomness(1))
-    executor = module.DaskExecutor(client, cohort, start(cohort))
-    try:
-        (found,) = executor.look([(_threads, (np.zeros((5, 1)),))])
-    finally:
-        executor.close()
+    with module.DaskExecutor(nullcontext(client)) as executor:
+        executor.place(cohort, SimulationState.of(cohort))
+        (found,) = executor.read([(_threads, (np.zeros((5, 1)),))])
     np.testing.assert_array_equal(found, np.full(5, 101.0))
 
 
@@ -273,8 +272,8 @@ def test_no_record_is_read_here(experiment, same, dask, monkeypatch):
     """Neither for a round, nor for the history, nor for an evaluation."""
     spec = experiment(rounds=2, evaluation_epsilon=0.5)
     local = train(spec)
-    monkeypatch.setattr("dpadmm.engine.metrics.look", None)
-    monkeypatch.setattr("dpadmm.engine.loop.InProcessExecutor", None)
+    monkeypatch.setattr("dpadmm.engine.metrics.read_records", None)
+    monkeypatch.setattr("dpadmm.engine.executors.in_process.InProcessExecutor.place", None)
     there = train(spec, engine=dask)
     same(local, there)
     assert there.estimated_error == local.estimated_error

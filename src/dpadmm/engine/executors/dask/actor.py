@@ -21,13 +21,12 @@ import numpy as np
 from distributed import get_worker
 from scipy.sparse import csr_array
 
-import dpadmm
 from dpadmm._arrays import FloatArray
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
-from dpadmm.engine.executors.base import RUN, Reading, look
-from dpadmm.engine.executors.batches import Batch
+from dpadmm.engine.cohort import RUN, Batch
+from dpadmm.engine.executor import Reading, read_records
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.request import Request
 from dpadmm.problems.shards import Shards
@@ -97,7 +96,8 @@ class BatchActor:
         if isinstance(order, Request):
             release = self._agent.answer(order)
             return Report(release, self._agent.state(RUN))
-        return Report(readings=look(self._batch.plan.setting.problem, self._batch.shards, _writable(order)))
+        problem, shards = self._batch.plan.setting.problem, self._batch.shards
+        return Report(readings=read_records(problem, shards, _writable(order)))
 
 
 def _own(shards: Shards) -> Shards:
@@ -120,7 +120,7 @@ def _writable(given: Any) -> Any:
 @cache
 def facts() -> dict[str, str]:
     """What must be the same everywhere for the numbers to be the same."""
-    home, sources = Path(dpadmm.__file__).parent, hashlib.sha256()
+    home, sources = Path(__file__).parents[3], hashlib.sha256()
     for path in sorted(home.rglob("*.py")):
         sources.update(path.relative_to(home).as_posix().encode() + path.read_bytes())
     packages = ("dpadmm", "numpy", "scipy", "numba", "dask", "distributed")

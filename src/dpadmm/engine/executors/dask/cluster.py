@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dask.system import CPU_COUNT
@@ -13,88 +13,63 @@ from distributed import Client, LocalCluster
 from distributed.comm import get_address_host_port
 
 from dpadmm.engine.executors.dask.actor import facts
-from dpadmm.engine.executors.dask.executor import DaskExecutor
-from dpadmm.engine.loop import Cohort, State
 from dpadmm.errors import InputError
 
 TIMEOUT = 5.0  # seconds for a scheduler to answer
 
 
-class Workers:
+@contextmanager
+def own_workers(count: int | None = None) -> Iterator[Client]:
     """One single-threaded process for each core, unless another number is asked for: then they share the cores."""
-
-    def __init__(self, count: int | None = None) -> None:
-        self._count = count or CPU_COUNT
-        self._cluster: LocalCluster | None = None
-        self.client: Client | None = None
-
-    def start(self) -> None:
-        if self.client is not None:
-            return
-        # No limit of memory: what a worker holds is what this process would hold, and a worker that is ended at its
-        # limit comes back to the same batch.
-        self._cluster = LocalCluster(
-            n_workers=self._count, threads_per_worker=max(1, CPU_COUNT // self._count), processes=True,
+    number = count or CPU_COUNT
+    # No limit of memory: what a worker holds is what this process would hold, and a worker that is ended at its limit
+    # comes back to the same batch.
+    with (
+        LocalCluster(
+            n_workers=number, threads_per_worker=max(1, CPU_COUNT // number), processes=True,
             memory_limit=None, dashboard_address="127.0.0.1:0",
-        )  # fmt: skip
-        self.client = Client(self._cluster, set_as_default=False, direct_to_workers=True)
-
-    def executor(self, cohort: Cohort, state: State) -> DaskExecutor:
-        self.start()
-        assert self.client is not None
-        return DaskExecutor(self.client, cohort, state)
-
-    def close(self) -> None:
-        if self.client is not None:
-            with suppress(OSError, RuntimeError, ValueError):  # from here on they could only complain of their end
-                self.client.run(_be_quiet, on_error="ignore")
-            self.client.close()
-        if self._cluster is not None:
-            self._cluster.close()
-        self.client = self._cluster = None
-
-
-class Remote:
-    """The workers that a scheduler has; they must run the same code as we do."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self.client: Client | None = None
+        ) as cluster,
+        Client(cluster, set_as_default=False, direct_to_workers=True) as client,
+    ):  # fmt: skip
         try:
-            _greeted_by(address)
-            self.client = Client(address, timeout=TIMEOUT, set_as_default=False)
-            self._check(self.client)
+            yield client
+        finally:
+            with suppress(OSError, RuntimeError, ValueError):  # from here on they could only complain of their end
+                client.run(_be_quiet, on_error="ignore")
+
+
+@contextmanager
+def workers_of(address: str) -> Iterator[Client]:
+    """The workers that a scheduler has; they must run the same code as we do, and go on when we are done."""
+    try:
+        _greeted_by(address)
+        client = Client(address, timeout=TIMEOUT, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise _silent(address, error) from None
+    with client:
+        try:
+            _check(address, client)
         except (OSError, TimeoutError) as error:
-            self.close()
-            raise InputError(
-                f"engine 'dask:{address}': no scheduler answered within {TIMEOUT:.0f} seconds ({_line(error)}); start "
-                "one with 'dask scheduler', or use --engine dask for workers on this machine."
-            ) from None
-        except BaseException:
-            self.close()
-            raise
+            raise _silent(address, error) from None
+        yield client
 
-    def start(self) -> None:
-        """Its workers run already."""
 
-    def executor(self, cohort: Cohort, state: State) -> DaskExecutor:
-        assert self.client is not None
-        return DaskExecutor(self.client, cohort, state)
+def _silent(address: str, error: BaseException) -> InputError:
+    return InputError(
+        f"engine 'dask:{address}': no scheduler answered within {TIMEOUT:.0f} seconds ({_line(error)}); start one with "
+        "'dask scheduler', or use --engine dask for workers on this machine."
+    )
 
-    def close(self) -> None:
-        if self.client is not None:
-            self.client.close()
 
-    def _check(self, client: Client) -> None:
-        """Before anything runs: there are workers, and they would compute what we would."""
-        told = client.run(facts, on_error="return")
-        workers = fitting(f"engine 'dask:{self._address}'", told, facts())
-        if not workers:
-            raise InputError(
-                f"engine 'dask:{self._address}': the scheduler has no workers; start some with "
-                f"'dask worker {self._address}'."
-            )
-        client.direct_to_workers = all(map(_reachable, workers))  # else the scheduler passes everything on
+def _check(address: str, client: Client) -> None:
+    """Before anything runs: there are workers, and they would compute what we would."""
+    told = client.run(facts, on_error="return")
+    workers = fitting(f"engine 'dask:{address}'", told, facts())
+    if not workers:
+        raise InputError(
+            f"engine 'dask:{address}': the scheduler has no workers; start some with 'dask worker {address}'."
+        )
+    client.direct_to_workers = all(map(_reachable, workers))  # else the scheduler passes everything on
 
 
 def fitting(engine: str, told: Mapping[str, Any], mine: Mapping[str, str]) -> list[str]:

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from distributed import CancelledError, Client, Future, KilledWorker
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
+from dpadmm.engine.cohort import Cohort, SimulationState
+from dpadmm.engine.executor import Reading
 from dpadmm.engine.executors import batches
-from dpadmm.engine.executors.base import Reading
 from dpadmm.engine.executors.dask.actor import BatchActor, Payload, Report, at_work
-from dpadmm.engine.loop import Cohort, State
 from dpadmm.errors import ClusterError
 from dpadmm.owner.request import Request
 
@@ -36,18 +36,34 @@ _LOST = (CancelledError, KilledWorker, OSError, RuntimeError)  # what Dask says 
 
 
 class DaskExecutor:
-    """The agents of a cohort, on the workers that there are when it is made."""
+    """The agents of a cohort, on the workers that there are when it is placed.
 
-    def __init__(self, client: Client, cohort: Cohort, state: State) -> None:
-        self._client, self._cohort, self._round = client, cohort, state.round
+    `connection` gives the client of a cluster on entering, and ends what it began on leaving (`cluster`).
+    """
+
+    def __init__(self, connection: AbstractContextManager[Client]) -> None:
+        self._connection, self._ended = connection, ExitStack()
+        self._round = 0
+        self._futures: dict[int, Future] = {}  # the batches that are up, as Dask knows them
+        self._actors: dict[int, Any] = {}  # as we speak to them
+
+    def __enter__(self) -> Self:
+        self._client = self._ended.enter_context(self._connection)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._ended:
+            self._let_go()
+
+    def place(self, cohort: Cohort, state: SimulationState) -> None:
+        self._let_go()
+        self._cohort, self._round = cohort, state.round
         workers = self._workers()
         self._rows = batches.split(cohort, len(workers))
         self._places = workers[: len(self._rows)]
-        self._futures: dict[int, Future] = {}  # the batches that are up, as Dask knows them
-        self._actors: dict[int, Any] = {}  # as we speak to them
         self._states = [batches.state_of(state.agents, rows) for rows in self._rows]
 
-    def answer(self, request: Request) -> Release:
+    def collect(self, request: Request) -> Release:
         # On a graph every agent hears something else, one row each; otherwise there is one row per run, for all.
         alone = self._cohort.plan.algorithm.consensus.decentralised
         orders = [replace(request, inputs=request.inputs[rows]) for rows in self._rows] if alone else None
@@ -57,16 +73,16 @@ class DaskExecutor:
             self._round = request.step
         return batches.releases_together([r.release for r in reports if r.release is not None], self._rows)
 
-    def state(self) -> AgentState:
+    def agent_states(self) -> AgentState:
         return batches.states_together(self._states, self._rows)
 
-    def look(self, readings: Sequence[Reading]) -> list[FloatArray]:
+    def read(self, readings: Sequence[Reading]) -> list[FloatArray]:
         reports = self._ask([batches.readings_of(readings, rows) for rows in self._rows])
         return [
             batches.together(parts, self._rows) for parts in zip(*(report.readings for report in reports), strict=True)
         ]
 
-    def close(self) -> None:
+    def _let_go(self) -> None:
         """Workers drop the actors, and the records with them."""
         for part in list(self._futures):
             self._drop(part)

@@ -1,0 +1,180 @@
+"""Parts by value and by import path, for simulations: `loss=MyLoss(0.5)`, `--loss mypackage.losses:MyLoss:0.5`.
+
+Importing a module runs its code. So paths are looked up here, and only where a simulation, an audit or a prediction is
+started by the person who wrote the path; the terms of a federation hold registry names only, and `_registry.build`
+refuses a path.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from dpadmm._registry import is_import_path, numbers_in
+from dpadmm.admm.algorithm import Algorithm
+from dpadmm.admm.rho import RHO_SCHEDULES, RhoSchedule
+from dpadmm.admm.schedules import SCHEDULES, Schedule
+from dpadmm.admm.topology.graph import Topology
+from dpadmm.errors import InputError
+from dpadmm.papers import ALGORITHMS
+from dpadmm.problems.losses import LOSSES, STATISTICS, Loss
+from dpadmm.problems.penalties import PENALTIES, Penalty
+from dpadmm.problems.sets import SETS, ConvexSet
+from dpadmm.spec.declare import AUTO, RunSpec
+from dpadmm.spec.part import Part
+
+# What each field of a run may hold beside a text, and the registry whose names come before import paths.
+KINDS: dict[str, tuple[type, Mapping[str, Any]]] = {
+    "algorithm": (Algorithm, {AUTO: None, **ALGORITHMS}),
+    "loss": (Loss, LOSSES | STATISTICS),
+    "penalty": (Penalty, PENALTIES),
+    "set": (ConvexSet, SETS),
+    "schedule": (Schedule, SCHEDULES),
+    "rho_schedule": (RhoSchedule, RHO_SCHEDULES),
+}
+
+
+def declared(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments as a spec holds them: parts wrapped with their import paths, networks as text.
+
+    Args:
+        values: fields of a run by name, as a caller in Python gives them.
+
+    Raises:
+        InputError: a value is no part of the kind that its field needs.
+    """
+    found = dict(values)
+    for name, value in values.items():
+        if name in KINDS and value is not None and not isinstance(value, str | Part):
+            _check(name, value)
+            found[name] = _registry_name(name, value) or Part(value, _class_path(value) or _module_path(value))
+        elif name == "topology" and value is not None and not isinstance(value, str):
+            found[name] = _network(value)
+    return found
+
+
+def imported(run: RunSpec) -> RunSpec:
+    """The run with every import path replaced by the part that it names.
+
+    This imports the modules that the paths name, so it is for specs that their user trusts: simulations, audits and
+    predictions. Terms that come from others never pass through here.
+
+    Raises:
+        InputError: a path names nothing, or a part of another kind.
+    """
+    found = {name: text for name in KINDS if isinstance(text := getattr(run, name), str)}
+    paths = {name: text for name, text in found.items() if is_import_path(text, KINDS[name][1])}
+    loaded: dict[str, Any] = {name: load(name, text) for name, text in paths.items()}
+    return replace(run, **loaded) if paths else run
+
+
+def load(field: str, text: str) -> Part:
+    """The part that an import path names; `field` is that of a run which it is for."""
+    kind = field.replace("_", " ")
+    module, attribute, *rest = text.split(":")
+    try:
+        value = importlib.import_module(module)
+        for name in attribute.split("."):
+            value = getattr(value, name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"{kind} {text!r}: there is no such registry name, and as an import path it leads nowhere ({error}). "
+            f"Install the package that has it, or correct the path, which is like mypackage.module:Name."
+        ) from None
+    if isinstance(value, type):
+        try:
+            value = value(*numbers_in(kind, text, rest))
+        except TypeError as error:
+            raise InputError(f"{kind} {text!r}: {attribute} cannot be made of these numbers ({error}).") from None
+    elif rest:
+        raise InputError(f"{kind} {text!r}: {attribute} is a value already, and takes no numbers after its name.")
+    _check(field, value)
+    return Part(value, text)
+
+
+def given(field: str, text: str) -> Any:
+    """For `_registry.build`: a registry name as it is, or the part that an import path names."""
+    return load(field, text).value if is_import_path(text, KINDS[field][1]) else text
+
+
+def _check(field: str, value: Any) -> None:
+    expected = KINDS[field][0]
+    if isinstance(value, expected):
+        return
+    kind = field.replace("_", " ")
+    if isinstance(value, type) and issubclass(value, expected):
+        raise InputError(f"{kind} {value.__name__}: give an instance, {value.__name__}(...), not the class.")
+    raise InputError(f"{kind} {value!r}: must be a registry name, an import path or a {expected.__name__}.")
+
+
+def _registry_name(field: str, value: Any) -> str | None:
+    """The registry name, with numbers, of a part that is the library's own."""
+    name = getattr(value, "name", "")
+    found = KINDS[field][1].get(name)
+    if found is value:
+        return str(name)
+    return _with_numbers(name, value) if found is type(value) else None
+
+
+def _class_path(value: Any) -> str | None:
+    """The path of its class, with numbers, if that leads back to an equal value."""
+    kind = type(value)
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    return None if kind.__module__ == "__main__" or _found(path) is not kind else _with_numbers(path, value)
+
+
+def _with_numbers(name: str, value: Any) -> str | None:
+    """A name and the numbers that its class makes an equal value of; None where there are none such."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return None
+    made_of = [entry for entry in fields(value) if entry.init]
+    numbers = [getattr(value, entry.name) for entry in made_of]
+    if all(entry.default == number for entry, number in zip(made_of, numbers, strict=True)):
+        return name
+    written = [",".join(map(_written, n)) if isinstance(n, tuple) else _written(n) for n in numbers]
+    try:
+        return ":".join((name, *written)) if type(value)(*numbers_in("part", name, written)) == value else None
+    except (InputError, TypeError, ValueError):
+        return None
+
+
+def _written(number: Any) -> str:
+    return repr(float(number)) if isinstance(number, int | float) else str(number)
+
+
+def _module_path(value: Any) -> str | None:
+    """The first module that can be imported again and has this very value as an attribute."""
+    for name, module in list(sys.modules.items()):
+        if name == "__main__" or getattr(module, "__spec__", None) is None:
+            continue
+        for attribute, found in list(vars(module).items()):
+            if found is value and not attribute.startswith("__"):
+                return f"{name}:{attribute}"
+    return None
+
+
+def _found(path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    value: Any = sys.modules.get(module)
+    for name in attribute.split("."):
+        value = getattr(value, name, None)
+    return value
+
+
+def _network(value: Any) -> str:
+    """A network as text. Labels of a NetworkX graph that are names are owners' names; numbers are the nodes' own."""
+    import networkx
+
+    if isinstance(value, Topology):
+        return value.text
+    if not isinstance(value, networkx.Graph):
+        raise InputError(f"topology {value!r}: must be a text such as 'ring:20', a networkx.Graph or a Topology.")
+    if all(isinstance(label, str) for label in value.nodes):
+        import json
+
+        Topology.of(value)  # which refuses what is no network
+        return json.dumps({"edges": [list(edge) for edge in value.edges()]}, separators=(",", ":"))
+    return Topology.of(value).text
