@@ -55,7 +55,8 @@ def test_local_is_the_default_and_needs_nothing(monkeypatch):
         assert isinstance(executor, InProcessExecutor)
     assert inspect.signature(train).parameters["engine"].default == "local"
     (option,) = (o for o in get_command(app).commands["train"].params if "--engine" in o.opts)
-    assert option.default == option.show_default == "local"
+    assert option.default == "local"
+    assert option.show_default
 
 
 @pytest.fixture
