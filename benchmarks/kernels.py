@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from dpadmm.datasets import load_adult
-from dpadmm.datasets.splits import at_random, dirichlet
+from dpadmm.engine.data import at_random, dirichlet
 from dpadmm.privacy.randomness import generator
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import Shards, gather

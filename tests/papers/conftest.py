@@ -13,8 +13,7 @@ from dpadmm.admm.setting import Setting
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.datasets import simulate
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executors.in_process import InProcessExecutor
-from dpadmm.engine.loop import rounds
+from dpadmm.engine.executor import InProcessExecutor, rounds
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Logistic, Loss

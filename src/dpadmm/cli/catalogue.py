@@ -179,7 +179,7 @@ def bases() -> list[Row]:
 
 
 def splits() -> list[Row]:
-    from dpadmm.datasets.splits import SPLITS
+    from dpadmm.engine.data import SPLITS
 
     return [{"name": name, "about": _said(deal) or _said(deal())} for name, deal in SPLITS.items()]
 

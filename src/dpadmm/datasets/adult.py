@@ -11,10 +11,8 @@ import lzma
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from dpadmm.datasets.dataset import Dataset
-from dpadmm.datasets.encoding import Category, Encoder, Numeric
-from dpadmm.datasets.scaling import scaled
-from dpadmm.datasets.tables import texts
+from dpadmm.datasets.dataset import Dataset, scaled
+from dpadmm.datasets.encoding import Category, Encoder, Numeric, texts
 
 if TYPE_CHECKING:
     import pyarrow

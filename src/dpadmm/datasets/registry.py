@@ -11,11 +11,10 @@ from dpadmm.datasets import adult, images, sklearn_sets, synthetic
 from dpadmm.datasets.adult import load_adult
 from dpadmm.datasets.curves import published, simulation
 from dpadmm.datasets.curves.encoder import load_curves_file
-from dpadmm.datasets.dataset import Dataset
+from dpadmm.datasets.dataset import SCALINGS, Dataset, scaled
 from dpadmm.datasets.encoding import Column
 from dpadmm.datasets.files import TASKS, load_file
 from dpadmm.datasets.images import load_femnist, load_mnist, load_mnist_writers
-from dpadmm.datasets.scaling import SCALINGS, scaled
 from dpadmm.datasets.sklearn_sets import load_breast_cancer, load_digits
 from dpadmm.datasets.synthetic import simulate
 from dpadmm.errors import InputError, unknown

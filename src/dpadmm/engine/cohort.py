@@ -2,8 +2,7 @@
 
 A `Cohort` is all agents of some independent runs. Nothing in a round depends on which other runs or agents share a
 batch, so any grouping gives the same numbers. A `Batch` answers through the same `Agent` as a real owner, with a ledger
-in memory and seeded noise: what is simulated is what is deployed. The loop and the executors both build on this module,
-and neither imports the other.
+in memory and seeded noise: what is simulated is what is deployed.
 """
 
 from __future__ import annotations

@@ -17,10 +17,7 @@ from dpadmm.admm.state import State
 from dpadmm.datasets.curves.slope import SlopeError
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.data import load_table
-from dpadmm.engine.executor import Executor
-from dpadmm.engine.executors import open_executor
-from dpadmm.engine.executors.in_process import InProcessExecutor
-from dpadmm.engine.loop import evaluate, rounds
+from dpadmm.engine.executor import Executor, InProcessExecutor, evaluate, open_executor, rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.output import checkpoint
 from dpadmm.engine.output.folder import Folder
@@ -67,7 +64,7 @@ def train(
         resume: go on with the interrupted run in `out`, from its last checkpoint.
         checkpoint_every: rounds between checkpoints.
         progress: told how far the run is.
-        engine: where the agents work (see `engine/executors`). The numbers are the same everywhere.
+        engine: where the agents work (see `engine/executor.py`). The numbers are the same everywhere.
         tune_batches: choose mini-batches and inner steps that are not given for the least noise at the budget.
         **changes: fields of the experiment. Loss, penalty, set, algorithm, schedule and rho_schedule may be parts of
             your own instead of names, topology a networkx graph.
@@ -161,9 +158,7 @@ def _run(
         else:
             state, history = SimulationState.of(cohort), History()
         live.begin(group[0], state.round, history)
-        rotation = part.view.rotation if isinstance(part.view, Components) else None
-        slope_error = SlopeError.of(part.dataset, part.plan.setting.problem.loss.outputs(0), rotation)
-        observer = Observer(cohort, part.test, part.delta, executor, slope_error, measure_every)
+        observer = Observer(cohort, part.test, part.delta, executor, _slope_error(part), measure_every)
         for reached in rounds(cohort, state, executor):
             state = reached
             last = state.round == part.plan.setting.rounds
@@ -176,11 +171,23 @@ def _run(
                 checkpoint.save(kept, digest, state, history)
         if part.plan.evaluation is not None:
             estimates.append(evaluate(cohort, state, executor))
-        parts.append((lifted_state(state.shared, part.view, bool(part.experiment.run.intercept)), history))
+        lifted = state.shared
+        if part.view is not None:
+            lifted = lifted_state(lifted, part.view, bool(part.experiment.run.intercept))
+        parts.append((lifted, history))
     result = _result(prepared, part, parts, time.perf_counter() - began)
     if estimates:
         result = replace(result, estimated_error=float(np.concatenate(estimates).mean()))
     return result
+
+
+def _slope_error(part: Prepared) -> SlopeError | None:
+    """How far coefficient functions are from the truth; None where the records are no curves, or nobody knows it."""
+    basis, truth = part.dataset.basis, part.dataset.truth
+    if basis is None or truth is None:
+        return None
+    rotation = part.view.rotation if isinstance(part.view, Components) else None
+    return SlopeError.of(basis, truth, part.plan.setting.problem.loss.outputs(0), rotation)
 
 
 def _groups(prepared: Prepared) -> list[range]:

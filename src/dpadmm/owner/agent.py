@@ -27,11 +27,10 @@ from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.perturbations.evaluation import release_error
 from dpadmm.admm.rounds import AgentState, begin, solve_and_perturb
 from dpadmm.errors import ConvergenceError, InputError, Refused
-from dpadmm.owner.admission import check_parts, check_policy, check_reach, check_real, check_shards
+from dpadmm.owner.admission import RunState, check_parts, check_policy, check_reach, check_real, check_shards
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import EVALUATION, Request, is_name
-from dpadmm.owner.run_state import RunState
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.ledger.protocol import Ledger, Step, Stored
 from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder

@@ -21,7 +21,7 @@ from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.problems.losses import Loss
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
-from dpadmm.spec.noise import NOISE_FIELDS, requested
+from dpadmm.spec.resolve import NOISE_FIELDS, requested
 
 STAR, GRAPH = "dp-accelerated", "pvp-graph"
 

@@ -31,8 +31,7 @@ from dpadmm._fields import from_table, names
 from dpadmm._files import parse_toml, read_text
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
-from dpadmm.datasets.encoding import Category, Encoder, Numeric, class_numbers
-from dpadmm.datasets.tables import numbers
+from dpadmm.datasets.encoding import Category, Encoder, Numeric, class_numbers, numbers
 from dpadmm.errors import InputError
 from dpadmm.privacy.serialization import canonical, digest
 

@@ -99,12 +99,14 @@ def test_a_model_is_taken_apart_by_its_levels(width, levels, intercept):
 def test_the_error_is_the_mean_over_levels_of_an_integral(intercept):
     """1 and t as functions, 2 t as the truth: of 2 t the error is 0, of 1 + 2 t it is 1."""
     basis = SimpleNamespace(values=lambda t: np.stack([np.ones_like(t), t], axis=1))
-    dataset = SimpleNamespace(basis=basis, truth=lambda t: 2.0 * t)
     models = np.array([[0.0, 1.0, 2.0, 2.0, *intercept]])  # two levels: (0, 2) and (1, 2)
-    assert SlopeError.of(dataset, 2)(models) == pytest.approx(0.5)
+    assert SlopeError.of(basis, _twice, 2)(models) == pytest.approx(0.5)
     # In other coordinates: one component along t.
     turned = np.array([[0.0], [1.0]])
-    assert SlopeError.of(dataset, 2, turned)(np.array([[2.0, 3.0, *intercept]])) == pytest.approx(
+    assert SlopeError.of(basis, _twice, 2, turned)(np.array([[2.0, 3.0, *intercept]])) == pytest.approx(
         0.5 * (0.0 + 1.0 / 3.0)
     )
-    assert SlopeError.of(SimpleNamespace(basis=None, truth=None)) is None
+
+
+def _twice(t):
+    return 2.0 * t

@@ -9,10 +9,8 @@ from scipy.sparse import csr_array
 
 from dpadmm.admm.solvers import exact
 from dpadmm.engine.cohort import RUN, Cohort, SimulationState
-from dpadmm.engine.executor import read_records
+from dpadmm.engine.executor import InProcessExecutor, evaluate, read_records, rounds
 from dpadmm.engine.executors import batches
-from dpadmm.engine.executors.in_process import InProcessExecutor
-from dpadmm.engine.loop import evaluate, rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.prepare import prepare
 from dpadmm.owner.request import EVALUATION

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
 from dpadmm.engine import executors
-from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from dpadmm.engine.cohort import RUN, Cohort, SimulationState
-from dpadmm.engine.executors.in_process import InProcessExecutor
+from dpadmm.engine.executor import InProcessExecutor, rounds
 from dpadmm.engine.executors.owners import OwnerExecutor
-from dpadmm.engine.loop import rounds
 from dpadmm.engine.metrics import empirical_loss
 from dpadmm.engine.prepare import prepare
 from dpadmm.errors import InputError

@@ -11,8 +11,7 @@ from owners import Repeatable, refused
 
 from dpadmm.admm.topology.graph import Topology, parse_topology
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executors.in_process import InProcessExecutor
-from dpadmm.engine.loop import rounds
+from dpadmm.engine.executor import InProcessExecutor, rounds
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.client.peer import Inbox
 from dpadmm.owner.agent import Agent

@@ -14,8 +14,8 @@ from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.curves import Curves, check_grid
 from dpadmm.datasets.curves.smoothing import check_smoothing, scores
 from dpadmm.datasets.dataset import Dataset
+from dpadmm.datasets.encoding import numbers, points, texts
 from dpadmm.datasets.files import read_table
-from dpadmm.datasets.tables import numbers, points, texts
 from dpadmm.errors import InputError, unknown
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.curves.smoothing import scores
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.directory import contents, find
-from dpadmm.datasets.tables import first, numbers, place, texts
+from dpadmm.datasets.encoding import first, numbers, place, texts
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.datasets.curves.bases import Basis, gauss_legendre
-from dpadmm.datasets.dataset import Described
 from dpadmm.errors import InputError
 
 NODES = 256  # of the quadrature: exact to rounding for smooth functions
@@ -61,13 +60,17 @@ class SlopeError:
     levels: int = 1
 
     @classmethod
-    def of(cls, dataset: Described, levels: int = 1, rotation: FloatArray | None = None) -> SlopeError | None:
-        """None where the records are no curves, or nobody knows the truth."""
-        if dataset.basis is None or dataset.truth is None:
-            return None
+    def of(
+        cls,
+        basis: Basis,
+        truth: Callable[[np.ndarray], np.ndarray],
+        levels: int = 1,
+        rotation: FloatArray | None = None,
+    ) -> SlopeError:
+        """For models of so many levels; `rotation` turns their coefficients into those of the basis."""
         nodes, lengths = gauss_legendre(NODES)
-        functions = dataset.basis.values(nodes)
-        return cls(functions if rotation is None else functions @ rotation, dataset.truth(nodes), lengths, levels)
+        functions = basis.values(nodes)
+        return cls(functions if rotation is None else functions @ rotation, truth(nodes), lengths, levels)
 
     def __call__(self, models: FloatArray) -> FloatArray:
         apart = slopes(models, self.functions.shape[1], self.levels) @ self.functions.T - self.truth

@@ -14,7 +14,7 @@ from scipy import linalg
 
 from dpadmm.datasets.curves.bases import Basis
 from dpadmm.datasets.curves.curves import Curves
-from dpadmm.datasets.tables import first
+from dpadmm.datasets.encoding import first
 from dpadmm.errors import InputError
 
 _ENTRIES = 1 << 22  # numbers in the largest array of a block of curves: 32 MB

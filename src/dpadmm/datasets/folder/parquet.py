@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm._arrays import IntArray
-from dpadmm.datasets.encoding import Encoder, class_numbers
-from dpadmm.datasets.tables import numbers
+from dpadmm.datasets.encoding import Encoder, class_numbers, numbers
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.array_files import Block, StoredFile
 

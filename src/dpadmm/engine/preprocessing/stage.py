@@ -21,9 +21,7 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.noise import TotalBudget
 from dpadmm.admm.state import State
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import Executor
-from dpadmm.engine.executors.in_process import InProcessExecutor
-from dpadmm.engine.loop import rounds
+from dpadmm.engine.executor import Executor, InProcessExecutor, rounds
 from dpadmm.engine.preprocessing.components import Rule, components
 from dpadmm.engine.preprocessing.standardise import BOUND, standard
 from dpadmm.errors import InputError
@@ -127,10 +125,8 @@ class Stage:
         return plan
 
 
-def lifted_state(state: State, view: View | None, intercept: bool) -> State:
-    """What is kept of a run's end; without a view, as it is."""
-    if view is None:
-        return state
+def lifted_state(state: State, view: View, intercept: bool) -> State:
+    """What is kept of a run's end: models in the coordinates that records came in."""
     return replace(
         state,
         model=view.models(state.model, intercept),

@@ -203,7 +203,7 @@ def test_what_an_agent_raises_is_raised_as_it_is(experiment, client, dask, spied
 
 
 def test_an_agents_refusal_is_no_lost_worker(experiment, dask, monkeypatch):
-    monkeypatch.setattr("dpadmm.engine.loop.RUN", "another run")
+    monkeypatch.setattr("dpadmm.engine.executor.RUN", "another run")
     with pytest.raises(Refused, match="was not joined"):
         train(experiment(), engine=dask)
 
@@ -273,7 +273,7 @@ def test_no_record_is_read_here(experiment, same, dask, monkeypatch):
     spec = experiment(rounds=2, evaluation_epsilon=0.5)
     local = train(spec)
     monkeypatch.setattr("dpadmm.engine.metrics.read_records", None)
-    monkeypatch.setattr("dpadmm.engine.executors.in_process.InProcessExecutor.place", None)
+    monkeypatch.setattr("dpadmm.engine.executor.InProcessExecutor.place", None)
     there = train(spec, engine=dask)
     same(local, there)
     assert there.estimated_error == local.estimated_error

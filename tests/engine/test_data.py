@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpadmm._registry import build
-from dpadmm.datasets.splits import SPLITS
+from dpadmm.engine.data import SPLITS
 from dpadmm.errors import InputError
 
 RECORDS, LABELS = 1003, 5
