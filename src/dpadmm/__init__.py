@@ -26,8 +26,8 @@ if _typing.TYPE_CHECKING:
     from dpadmm.papers import ALGORITHMS
     from dpadmm.privacy.accounting import Account, Accounts, Guarantee
     from dpadmm.privacy.calibration import Budget
+    from dpadmm.privacy.events import Relation
     from dpadmm.privacy.ledger.protocol import Ledger
-    from dpadmm.privacy.relations import Relation
     from dpadmm.problems.losses import LOSSES
     from dpadmm.problems.penalties import PENALTIES
     from dpadmm.problems.problem import Problem
@@ -57,7 +57,7 @@ _PUBLIC = {
     "dpadmm.privacy.accounting": ("Account", "Accounts", "Guarantee"),
     "dpadmm.privacy.calibration": ("Budget",),
     "dpadmm.privacy.ledger.protocol": ("Ledger",),
-    "dpadmm.privacy.relations": ("Relation",),
+    "dpadmm.privacy.events": ("Relation",),
     "dpadmm.problems.losses": ("LOSSES",),
     "dpadmm.problems.penalties": ("PENALTIES",),
     "dpadmm.problems.problem": ("Problem",),

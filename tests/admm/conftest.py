@@ -9,11 +9,11 @@ import pytest
 
 from dpadmm.admm.perturbations.base import Task
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.datasets import simulate
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Logistic, Loss
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards, gather

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.consensus import Accelerated, Descent, Server
-from dpadmm.admm.noise import Multiplier, NoiseLevel, TotalBudget
 from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.admm.schedules import Fixed, Horizon
+from dpadmm.admm.setting import Multiplier, NoiseLevel, TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget

@@ -8,9 +8,9 @@ import pytest
 
 from dpadmm.admm.algorithm import Algorithm, Phase
 from dpadmm.admm.consensus import Star
-from dpadmm.admm.noise import Multiplier, TotalBudget
 from dpadmm.admm.perturbations import Gradient, Objective, Output, PenaltyNoise, Unperturbed
 from dpadmm.admm.schedules import Fixed, Theorem4
+from dpadmm.admm.setting import Multiplier, TotalBudget
 from dpadmm.admm.solvers import Exact, Linearised
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.consensus import CONSENSUS, Descent, PenalisedStar, Server, Star
-from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.perturbations.batches import UniformCost
 from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
+from dpadmm.admm.setting import Multiplier
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.penalties import L1, L2
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Box

@@ -6,17 +6,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dpadmm.admm.noise import Density, Multiplier, TotalBudget
 from dpadmm.admm.perturbations import Objective, PenaltyNoise
 from dpadmm.admm.perturbations.linear import TERMS, GaussianTerm, PureTerm
 from dpadmm.admm.rho import GeometricRho
+from dpadmm.admm.setting import Density, Multiplier, TotalBudget
 from dpadmm.admm.solvers import Exact
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import GaussianDpEvent, GaussianObjectiveDpEvent, PureDpEvent
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import GaussianDpEvent, GaussianObjectiveDpEvent, PureDpEvent, Relation
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.penalties import L2
 from dpadmm.problems.problem import Problem

@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.perturbations import PERTURBATIONS, Gradient, Objective, Output, Unperturbed
-from dpadmm.admm.setting import ROUNDING
+from dpadmm.admm.setting import ROUNDING, Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.solvers import Exact, GradientAnswer, Linearised, Recycled, Sgd
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import GaussianDpEvent, NonPrivateDpEvent, NoOpDpEvent, PureDpEvent
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import GaussianDpEvent, NonPrivateDpEvent, NoOpDpEvent, PureDpEvent, Relation
 from dpadmm.problems.losses import Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.penalties import L1, L2
 from dpadmm.problems.problem import Problem

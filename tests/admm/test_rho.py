@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dpadmm._registry import build
-from dpadmm.admm.noise import Multiplier, NoiseLevel, PaperNoise, TotalBudget
 from dpadmm.admm.rho import RHO_SCHEDULES, BalancedRho, ConstantRho, GeometricRho, GrowingRho
+from dpadmm.admm.setting import Multiplier, NoiseLevel, PaperNoise, TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget, classic_multiplier

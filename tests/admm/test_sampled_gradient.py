@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.admm.noise import Multiplier, TotalBudget
 from dpadmm.admm.perturbations import SampledGradient
 from dpadmm.admm.perturbations.batches import PoissonCost, UniformCost
 from dpadmm.admm.sampling import SAMPLINGS
+from dpadmm.admm.setting import Multiplier, TotalBudget
 from dpadmm.admm.solvers import Sgd, Svrg
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import accounting, mixtures
@@ -20,12 +20,12 @@ from dpadmm.privacy.events import (
     GaussianDpEvent,
     MixtureOfGaussiansDpEvent,
     PoissonSampledDpEvent,
+    Relation,
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
     flatten,
 )
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import ClippedSquared, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import gather

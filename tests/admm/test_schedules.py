@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.admm.noise import Multiplier, NoiseLevel, PaperNoise, TotalBudget
 from dpadmm.admm.schedules import (
     SCHEDULES,
     Constant,
@@ -24,6 +23,7 @@ from dpadmm.admm.schedules import (
     Theorem54,
     Theorem55,
 )
+from dpadmm.admm.setting import Multiplier, NoiseLevel, PaperNoise, TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget, classic_multiplier

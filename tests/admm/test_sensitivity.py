@@ -8,14 +8,13 @@ import pytest
 from scipy import stats
 from scipy.spatial.distance import cdist
 
-from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.perturbations import Output
-from dpadmm.admm.setting import ROUNDING
+from dpadmm.admm.setting import ROUNDING, Multiplier
 from dpadmm.admm.solvers import LocalUpdates
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import LOSSES, ClippedSquared, Logistic, Quantile, Quantiles, SmoothedHinge, Softmax
 from dpadmm.problems.penalties import L1, L2
 from dpadmm.problems.problem import Problem

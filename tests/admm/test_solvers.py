@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from dpadmm.admm.solvers import SOLVERS, Exact, GradientAnswer, Linearised
 from dpadmm.admm.solvers import proximal as proximal_module
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.kernels.batch import learn
 from dpadmm.problems.losses import LOSSES, Logistic, Softmax

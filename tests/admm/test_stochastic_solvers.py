@@ -8,12 +8,12 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from dpadmm.admm.consensus import PenalisedStar, Server
-from dpadmm.admm.noise import Multiplier, NoiseLevel
 from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.schedules import Averaged, Fixed, Stable
+from dpadmm.admm.setting import Multiplier, NoiseLevel
 from dpadmm.admm.solvers import GradientSteps, Sgd, Svrg
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import Logistic, SmoothedHinge, Softmax

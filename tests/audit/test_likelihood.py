@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.admm.noise import Multiplier, TotalBudget
 from dpadmm.admm.perturbations import Free
+from dpadmm.admm.setting import Multiplier, TotalBudget
 from dpadmm.audit.likelihood import NOISE, RATIO, evidence
 from dpadmm.audit.observed import messages
 from dpadmm.audit.scene import Scenario, scene

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dpadmm.admm.noise import Multiplier
+from dpadmm.admm.setting import Multiplier
 from dpadmm.audit.neighbours import CLASSES, OVER, blank, sheet, worst_pair
 from dpadmm.audit.one_run import crowd
 from dpadmm.audit.scene import WORST, Scenario, chosen, scene
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS, ClippedSquared, Quantile
 
 ALL = {name: kind() for name, kind in (LOSSES | STATISTICS).items()}

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.algorithm import Algorithm
-from dpadmm.admm.noise import Multiplier, Noise
 from dpadmm.admm.perturbations import Gradient, Output
 from dpadmm.admm.perturbations.base import Release
+from dpadmm.admm.setting import Multiplier, Noise
 from dpadmm.audit.run import Audit, audit
 from dpadmm.audit.scene import Scenario
 from dpadmm.audit.transcripts import SideBySide

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpadmm.admm.noise import Multiplier
+from dpadmm.admm.setting import Multiplier
 from dpadmm.audit.attacks import Attack, _curve, trained
 from dpadmm.audit.bounds import BOUNDS, guessed
 from dpadmm.audit.likelihood import RATIO

@@ -16,8 +16,8 @@ from dpadmm.federation.client.files import AgentSettings, OwnerFiles
 from dpadmm.federation.flare.provisioning import Federation
 from dpadmm.federation.flare.service import kept_running, noted, words
 from dpadmm.federation.flare.submit import prepare
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
-from dpadmm.privacy.relations import Relation
 from dpadmm.spec.declare import Experiment
 
 COLUMNS = """

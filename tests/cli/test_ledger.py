@@ -15,10 +15,9 @@ import pytest
 
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import GaussianDpEvent, PureDpEvent
+from dpadmm.privacy.events import GaussianDpEvent, PureDpEvent, Relation
 from dpadmm.privacy.ledger.protocol import Step
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
-from dpadmm.privacy.relations import Relation
 
 GAUSSIAN, PURE = GaussianDpEvent(20.0), PureDpEvent(0.25)
 BUDGET = Budget(4.0, 1e-6)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import Quantiles, SmoothedQuantile, Softmax
 from dpadmm.problems.shards import gather
 from dpadmm.testing.bounds import check_bounds

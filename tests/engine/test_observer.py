@@ -5,8 +5,8 @@ import pytest
 
 from dpadmm.admm.algorithm import Algorithm, Phase
 from dpadmm.admm.consensus import Star
-from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.perturbations import Gradient, Output
+from dpadmm.admm.setting import Multiplier
 from dpadmm.admm.solvers import Exact, Linearised
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor, rounds

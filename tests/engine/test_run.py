@@ -18,9 +18,9 @@ from dpadmm.owner.request import Request
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.claims import Claim
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import gather
 from dpadmm.spec.declare import Experiment
 

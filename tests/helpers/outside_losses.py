@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpadmm.problems.losses.margin import MarginLoss, numbers, signs
+from dpadmm.problems.losses.base import MarginLoss, numbers, signs
 
 
 class NoTag(NamedTuple):

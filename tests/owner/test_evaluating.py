@@ -10,8 +10,7 @@ import pytest
 from owners import play, refused
 
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.events import LaplaceDpEvent
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import LaplaceDpEvent, Relation
 
 
 def test_an_evaluation_is_a_release_like_any_other(sample: ModuleType, path: Path) -> None:

@@ -12,10 +12,9 @@ from owners import LOCAL, PRIVATE, play, several
 
 from dpadmm.admm.rounds import begin, solve_and_perturb
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.events import SelfComposedDpEvent
+from dpadmm.privacy.events import Relation, SelfComposedDpEvent
 from dpadmm.privacy.ledger.verify import verify
 from dpadmm.privacy.mechanisms import Mechanism
-from dpadmm.privacy.relations import Relation
 
 
 @pytest.mark.parametrize("algorithm", ["dp-admm", "pvp"])

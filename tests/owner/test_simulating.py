@@ -12,10 +12,10 @@ from dpadmm.admm.rounds import absorb, begin, solve_and_perturb
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.request import Request
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import gather
 
 

@@ -25,9 +25,8 @@ import owners as sample
 
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import GaussianDpEvent
+from dpadmm.privacy.events import GaussianDpEvent, Relation
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
-from dpadmm.privacy.relations import Relation
 
 
 def play(path: str, out: str, algorithm: str, rounds: int, crash: int = 0, first: int = 1, last: int = 0) -> None:

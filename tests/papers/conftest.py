@@ -14,8 +14,8 @@ from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.datasets import simulate
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Logistic, Loss
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards, gather

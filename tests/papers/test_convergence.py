@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.schedules import Constant3, Constant4
+from dpadmm.admm.setting import Multiplier
 from dpadmm.papers import ALGORITHMS
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.penalties import L1, L2

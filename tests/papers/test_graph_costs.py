@@ -17,14 +17,13 @@ from graph_walks import (
     walk,
 )
 
-from dpadmm.admm.noise import Density, Multiplier, TotalBudget
 from dpadmm.admm.rho import ConstantRho, GeometricRho
+from dpadmm.admm.setting import Density, Multiplier, TotalBudget
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import GaussianDpEvent, GaussianObjectiveDpEvent, NonPrivateDpEvent, NoOpDpEvent
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import GaussianDpEvent, GaussianObjectiveDpEvent, NonPrivateDpEvent, NoOpDpEvent, Relation
 from dpadmm.problems.penalties import L2
 from dpadmm.problems.problem import Problem
 

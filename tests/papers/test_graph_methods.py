@@ -22,9 +22,9 @@ from graph_walks import (
 from scipy.optimize import minimize
 
 from dpadmm.admm.consensus import Neighbours
-from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.rho import ConstantRho, GeometricRho
 from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
+from dpadmm.admm.setting import Multiplier
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.papers import ALGORITHMS

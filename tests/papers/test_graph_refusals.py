@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from graph_walks import ON_GRAPHS, by_objective, hand_ratio
 
-from dpadmm.admm.noise import Density, Multiplier, PaperNoise
 from dpadmm.admm.rho import BalancedRho, GeometricRho, GrowingRho
 from dpadmm.admm.rounds import first_state
+from dpadmm.admm.setting import Density, Multiplier, PaperNoise
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.errors import InputError
 from dpadmm.owner.agreement import Agreement

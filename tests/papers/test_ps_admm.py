@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.consensus import Star
-from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.perturbations import Gradient, Output, SampledGradient
 from dpadmm.admm.perturbations.batches import UniformCost
 from dpadmm.admm.schedules import Fixed, Stable
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import Multiplier, PaperNoise, Setting, TotalBudget
 from dpadmm.admm.solvers import GradientSteps, LocalUpdates, Sgd, Svrg
 from dpadmm.errors import InputError, Refused
 from dpadmm.owner.agent import Agent
@@ -22,12 +21,11 @@ from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian, mixtures
 from dpadmm.privacy.accounting import ACCOUNTANTS, best
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import MixtureOfGaussiansDpEvent, flatten
+from dpadmm.privacy.events import MixtureOfGaussiansDpEvent, Relation, flatten
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.ledger.verify import verify
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.privacy.randomness import SystemRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import Logistic, SmoothedHinge
 from dpadmm.problems.penalties import L2, PENALTIES
 from dpadmm.problems.problem import Problem

@@ -6,15 +6,14 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from dpadmm.admm.noise import Multiplier, TotalBudget
 from dpadmm.admm.perturbations import Objective
 from dpadmm.admm.perturbations.batches import UniformCost
+from dpadmm.admm.setting import Multiplier, TotalBudget
 from dpadmm.admm.solvers import Exact, GradientSteps
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import NonPrivateDpEvent, flatten
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import NonPrivateDpEvent, Relation, flatten
 from dpadmm.problems.losses import LOSSES, STATISTICS, Logistic
 from dpadmm.problems.penalties import L1, L2, PENALTIES
 from dpadmm.problems.problem import Problem

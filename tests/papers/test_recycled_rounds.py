@@ -18,10 +18,10 @@ from graph_walks import (
     walk,
 )
 
-from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.perturbations import Free
 from dpadmm.admm.rho import ConstantRho
 from dpadmm.admm.rounds import AgentState, absorb, begin, solve_and_perturb
+from dpadmm.admm.setting import Multiplier
 from dpadmm.admm.solvers import Exact, Recycled
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS

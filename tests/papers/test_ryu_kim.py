@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.consensus import Server
-from dpadmm.admm.noise import Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.rho import ConstantRho, GrowingRho
 from dpadmm.admm.rounds import AgentState, absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.admm.schedules import Fixed, Free53, Theorem53, Theorem54, Theorem55
+from dpadmm.admm.setting import Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.solvers.base import Memory
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.papers import ALGORITHMS
@@ -203,7 +203,7 @@ def test_the_printed_bound_is_violated_and_the_corrected_one_holds():
     problem = Problem(ClippedSquared(100.0), domain=Box(1.0))
     recipe = ALGORITHMS["local-updates"].tuned(schedule=Fixed(1.0), rho=ConstantRho())
     from dpadmm.admm.setting import Setting
-    from dpadmm.privacy.relations import Relation
+    from dpadmm.privacy.events import Relation
 
     setting = Setting(problem, shards.counts, 1, 1.0, Relation.REPLACE, rounds=20, rho=rho)
     plan = recipe.plan(setting, Multiplier(0.0))

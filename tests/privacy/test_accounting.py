@@ -21,12 +21,12 @@ from dpadmm.privacy.events import (
     PoissonSampledDpEvent,
     PureDpEvent,
     RandomizedResponseDpEvent,
+    Relation,
     SelfComposedDpEvent,
     dominating,
     flatten,
 )
 from dpadmm.privacy.mechanisms import Gaussian
-from dpadmm.privacy.relations import Relation
 
 REPLACE, ZERO_OUT = Relation.REPLACE, Relation.ZERO_OUT
 POISSON = PoissonSampledDpEvent(0.02, GaussianDpEvent(1.0))

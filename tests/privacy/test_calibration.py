@@ -16,9 +16,8 @@ from dpadmm.privacy.calibration import (
     noise_multipliers,
     smallest,
 )
-from dpadmm.privacy.events import GaussianDpEvent
+from dpadmm.privacy.events import GaussianDpEvent, Relation
 from dpadmm.privacy.mechanisms import MECHANISMS
-from dpadmm.privacy.relations import Relation
 
 REPLACE = Relation.REPLACE
 

@@ -24,9 +24,9 @@ from dpadmm.privacy.events import (
     MixtureOfGaussiansDpEvent,
     PoissonSampledDpEvent,
     PureDpEvent,
+    Relation,
     SampledWithoutReplacementDpEvent,
 )
-from dpadmm.privacy.relations import Relation
 
 REPLACE, ZERO_OUT = Relation.REPLACE, Relation.ZERO_OUT
 MIXTURES = {

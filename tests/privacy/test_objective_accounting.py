@@ -25,10 +25,11 @@ from dpadmm.privacy.events import (
     MixtureOfGaussiansDpEvent,
     PoissonSampledDpEvent,
     PureDpEvent,
+    Relation,
     SampledWithoutReplacementDpEvent,
+    event_from_dict,
+    event_to_dict,
 )
-from dpadmm.privacy.relations import Relation
-from dpadmm.privacy.serialization import event_from_dict, event_to_dict
 
 Array = NDArray[np.float64]
 REPLACE, ZERO_OUT = Relation.REPLACE, Relation.ZERO_OUT

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.objective import _removed_and_added, rdp
-from dpadmm.privacy.relations import Relation
 
 STEP = 0.03
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(3)

@@ -21,8 +21,8 @@ from dpadmm.engine.executor import InProcessExecutor, rounds
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import STATISTICS, ColumnMoments
 from dpadmm.problems.shards import gather
 from dpadmm.spec import resolve

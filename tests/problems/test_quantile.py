@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from dpadmm._registry import build
 from dpadmm.admm.setting import Setting
 from dpadmm.errors import InputError
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import LOSSES, Loss, Quantile, Quantiles, SmoothedQuantile
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards, gather

@@ -20,8 +20,8 @@ from dpadmm.engine.executor import InProcessExecutor, rounds
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import SecondMoment
 from dpadmm.problems.losses.statistics import pack, unpack
 from dpadmm.problems.shards import Shards, gather

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpadmm.admm.noise import Density, Multiplier, PaperNoise, TotalBudget
+from dpadmm.admm.setting import Density, Multiplier, PaperNoise, TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
 from dpadmm.spec import resolve

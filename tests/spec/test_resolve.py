@@ -11,7 +11,7 @@ from dpadmm.admm.schedules import Fixed, Free53, InverseRoot
 from dpadmm.admm.solvers import Exact, LocalUpdates, Recycled, Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.penalties import ElasticNet
 from dpadmm.problems.sets import Box

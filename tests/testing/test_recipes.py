@@ -10,9 +10,9 @@ import pytest
 from outside_losses import Outside, OutsideBinary
 
 from dpadmm.admm.algorithm import Algorithm, Phase
-from dpadmm.admm.noise import Multiplier, Noise
 from dpadmm.admm.perturbations import Gradient, Unperturbed
 from dpadmm.admm.perturbations.base import Release
+from dpadmm.admm.setting import Multiplier, Noise
 from dpadmm.admm.solvers import Linearised
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget

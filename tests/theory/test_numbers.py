@@ -8,9 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dpadmm.admm.noise import Density, Multiplier
 from dpadmm.admm.perturbations import Gradient, SampledGradient
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import Density, Multiplier, Setting
 from dpadmm.admm.solvers import GradientSteps, Sgd, Svrg
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.papers import ALGORITHMS

@@ -17,11 +17,10 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.consensus import Consensus
-from dpadmm.admm.noise import Density, Noise, NoiseLevel, NoiseRequest, TotalBudget, step_epsilon
 from dpadmm.admm.perturbations.base import Perturbation
 from dpadmm.admm.rho import ConstantRho, Rho, RhoSchedule
 from dpadmm.admm.schedules import Fixed, Schedule
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import Density, Noise, NoiseLevel, NoiseRequest, Setting, TotalBudget, step_epsilon
 from dpadmm.admm.solvers.base import Solver
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import Accounts, best

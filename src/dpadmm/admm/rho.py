@@ -13,8 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import NoiseLevel
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import NoiseLevel, Setting
 from dpadmm.errors import InputError
 
 Rho = float | FloatArray

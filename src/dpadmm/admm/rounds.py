@@ -17,9 +17,8 @@ from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.consensus import Server
 from dpadmm.admm.perturbations.base import RandomBits, Release, Task
-from dpadmm.admm.solvers.base import Memory, Trail
+from dpadmm.admm.solvers.base import Memory, Subproblem, Trail
 from dpadmm.admm.state import State
-from dpadmm.admm.subproblem import Subproblem
 from dpadmm.problems.shards import Shards
 
 

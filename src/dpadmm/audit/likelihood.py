@@ -24,7 +24,7 @@ from dpadmm.admm.algorithm import Phase
 from dpadmm.admm.perturbations import Objective, Output, Unperturbed
 from dpadmm.admm.rounds import solve_and_perturb, subproblem
 from dpadmm.admm.solvers import GradientSteps, Solver
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.audit.observed import EVALUATION, Message
 from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Laplace, Mechanism
 from dpadmm.problems.shards import Shards

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.shards import Shards, gather
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpadmm._arrays import BoolArray, FloatArray, IntArray
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import NoiseRequest
+from dpadmm.admm.setting import NoiseRequest
 from dpadmm.audit.bounds import Measured, guessed
 from dpadmm.audit.likelihood import noise_scale, silent
 from dpadmm.audit.neighbours import Record, blank, sheet, worst_pair

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import NoiseRequest, PaperNoise, TotalBudget
+from dpadmm.admm.setting import NoiseRequest, PaperNoise, TotalBudget
 from dpadmm.audit.attacks import distinguish
 from dpadmm.audit.bounds import BOUNDS, EXACT, GAUSSIAN, METHODS, ONE_RUN, Measured
 from dpadmm.audit.one_run import Crowd, crowd, guess

@@ -15,13 +15,12 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm._registry import build
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import NoiseRequest
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import NoiseRequest, Setting
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.audit.neighbours import CLASSES, Record, blank, sheet, worst_pair
 from dpadmm.errors import InputError
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.mechanisms import MECHANISMS
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.problem import Problem

@@ -45,7 +45,7 @@ def algorithms() -> list[Row]:
 
 
 def losses() -> list[Row]:
-    from dpadmm.privacy.relations import Relation
+    from dpadmm.privacy.events import Relation
     from dpadmm.problems.losses import LOSSES
 
     return [
@@ -93,8 +93,8 @@ def solvers() -> list[Row]:
 def perturbations() -> list[Row]:
     from dpadmm.admm.perturbations import PERTURBATIONS
     from dpadmm.admm.solvers import SOLVERS
+    from dpadmm.privacy.events import Relation
     from dpadmm.privacy.mechanisms import MECHANISMS
-    from dpadmm.privacy.relations import Relation
 
     found = []
     for name, kind in PERTURBATIONS.items():
@@ -199,7 +199,7 @@ def accountants() -> list[Row]:
 
 
 def relations() -> list[Row]:
-    from dpadmm.privacy.relations import Relation
+    from dpadmm.privacy.events import Relation
 
     return [{"name": str(relation), "about": relation.description} for relation in Relation]
 
@@ -210,7 +210,7 @@ def setting(loss: str = "logistic", penalty: str = "l2", set: str = "whole", rel
 
     from dpadmm.admm.setting import Setting
     from dpadmm.admm.topology.graph import parse_topology
-    from dpadmm.privacy.relations import Relation
+    from dpadmm.privacy.events import Relation
     from dpadmm.problems.losses import LOSSES
     from dpadmm.problems.penalties import PENALTIES
     from dpadmm.problems.problem import Problem
@@ -238,7 +238,7 @@ def accepts(check: Callable[[], None]) -> bool:
 
 def needs(check: Callable[[Setting], None]) -> str:
     """The losses, penalties, sets and relations that pass, where not all of them do."""
-    from dpadmm.privacy.relations import Relation
+    from dpadmm.privacy.events import Relation
     from dpadmm.problems.losses import LOSSES
     from dpadmm.problems.penalties import PENALTIES
     from dpadmm.problems.sets import SETS

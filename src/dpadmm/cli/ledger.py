@@ -212,7 +212,7 @@ def _public(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(entry: Mapping[str, Any]) -> dict[str, Any]:
-    from dpadmm.privacy.serialization import canonical
+    from dpadmm.privacy.events import canonical
 
     own = ("number", "time", "kind", "run", "step", "head")
     detail = canonical({name: value for name, value in entry.items() if name not in own})

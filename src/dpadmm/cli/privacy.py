@@ -54,8 +54,8 @@ def spent(
 ) -> None:
     """The total epsilon of equal releases, by every accountant that can tell."""
     from dpadmm.privacy.accountants import ACCOUNTANTS
+    from dpadmm.privacy.events import Relation
     from dpadmm.privacy.mechanisms import MECHANISMS
-    from dpadmm.privacy.relations import Relation
 
     if mechanism not in MECHANISMS:
         raise unknown("mechanism", mechanism, MECHANISMS)
@@ -109,8 +109,8 @@ def calibrate(
     """The least noise whose releases together stay within a total budget."""
     from dpadmm.privacy.accounting import best
     from dpadmm.privacy.calibration import Budget, noise_multipliers
+    from dpadmm.privacy.events import Relation
     from dpadmm.privacy.mechanisms import MECHANISMS
-    from dpadmm.privacy.relations import Relation
 
     if mechanism not in MECHANISMS:
         raise unknown("mechanism", mechanism, MECHANISMS)

@@ -23,10 +23,6 @@ from dpadmm.errors import InputError, unknown
 
 if TYPE_CHECKING:
     import pyarrow
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import pyarrow
 
 
 def place(column: str, row: int) -> str:

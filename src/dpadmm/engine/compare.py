@@ -25,7 +25,7 @@ from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.engine.run import train
 from dpadmm.errors import ConvergenceError, InputError, unknown
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.reference import optimum
 from dpadmm.spec import resolve

@@ -11,8 +11,8 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.noise import PaperNoise
 from dpadmm.admm.recycling_condition import Condition, condition
+from dpadmm.admm.setting import PaperNoise
 from dpadmm.admm.solvers import Recycled
 from dpadmm.datasets import Described
 from dpadmm.engine.output.history import History

@@ -201,7 +201,7 @@ def _privacy(prepared: Prepared, fitted: Fitted, task: FitTask) -> Privacy:
 
 def _check_budget(prepared: Prepared) -> None:
     """Refuses recipes whose epsilon is a paper's claim, or nothing at all."""
-    from dpadmm.admm.noise import TotalBudget
+    from dpadmm.admm.setting import TotalBudget
 
     if not isinstance(prepared.declared.noise, TotalBudget):
         name = prepared.experiment.run.algorithm

@@ -17,8 +17,8 @@ from dpadmm.admm.rounds import AgentState, absorb, begin, undo_dual_step
 from dpadmm.errors import InputError, Refused
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.protocol import Ledger
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.shards import Shards
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import SKIP, WAIT

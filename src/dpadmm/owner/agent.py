@@ -32,11 +32,10 @@ from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import EVALUATION, Request, is_name
 from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.events import Relation, digest
 from dpadmm.privacy.ledger.protocol import Ledger, Step, Stored
 from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
 from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
-from dpadmm.privacy.relations import Relation
-from dpadmm.privacy.serialization import digest
 from dpadmm.problems.shards import Shards
 from dpadmm.spec.declare import WAIT
 

@@ -13,7 +13,7 @@ import numpy as np
 from dpadmm._fields import from_table, names, typed
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError
-from dpadmm.privacy.serialization import canonical, digest
+from dpadmm.privacy.events import canonical, digest
 from dpadmm.spec import resolve
 from dpadmm.spec.columns import Schema
 from dpadmm.spec.declare import SKIP, STRAGGLERS, WAIT, RunSpec

@@ -24,7 +24,7 @@ from dpadmm._files import read_toml
 from dpadmm.errors import InputError, Refused, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
 
 APPROVALS = ("policy", "hand")

@@ -13,10 +13,9 @@ from dpadmm.privacy.calibration import (
     noise_multipliers,
     smallest,
 )
-from dpadmm.privacy.events import DpEvent, PureDpEvent, Tally
+from dpadmm.privacy.events import DpEvent, PureDpEvent, Relation, Tally
 from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, Mechanism
 from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandomness, generator
-from dpadmm.privacy.relations import Relation
 
 __all__ = [
     "ACCOUNTANTS",

@@ -41,12 +41,12 @@ from dpadmm.privacy.events import (
     PoissonSampledDpEvent,
     PureDpEvent,
     RandomizedResponseDpEvent,
+    Relation,
     SampledWithoutReplacementDpEvent,
     Tally,
     dominating,
     flatten,
 )
-from dpadmm.privacy.relations import Relation
 from dpadmm.privacy.zcdp import zcdp_epsilon
 
 _GAUSSIAN = (GaussianDpEvent,)

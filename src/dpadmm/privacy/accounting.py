@@ -16,8 +16,7 @@ from functools import lru_cache
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.accountants import ACCOUNTANTS
-from dpadmm.privacy.events import DpEvent, GaussianObjectiveDpEvent, NonPrivateDpEvent, Tally, flatten
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import DpEvent, GaussianObjectiveDpEvent, NonPrivateDpEvent, Relation, Tally, flatten
 
 __all__ = ["ACCOUNTANTS", "Account", "Accounts", "Guarantee", "best"]
 

@@ -17,9 +17,8 @@ from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError, unknown
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.events import GaussianDpEvent
+from dpadmm.privacy.events import GaussianDpEvent, Relation
 from dpadmm.privacy.mechanisms import MECHANISMS
-from dpadmm.privacy.relations import Relation
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ from scipy.special import dawsn, erf, erfcx, log_ndtr
 
 from dpadmm._arrays import FloatArray
 from dpadmm.privacy import gaussian
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 
 ORDERS = tuple(1.0 + np.geomspace(0.05, 3e3, 80))
 """Rényi orders for tallies with these events; every one of them costs time in a search for the noise."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpadmm._arrays import IntArray
 from dpadmm.errors import InputError
-from dpadmm.problems.kernels import rows as kernels
+from dpadmm.problems.rows import pick
 
 Block = tuple[NDArray[Any], NDArray[Any]]
 
@@ -150,7 +150,7 @@ class StoredArray:
         if table.ndim == 1:
             np.take(table, rows, out=out)
         else:
-            kernels.pick(table, rows, out)
+            pick(table, rows, out)
 
     def _cold(self, file: FileIO, rows: IntArray) -> bool:
         """Whether some of a few of these rows are on the disk only; False where the system cannot say."""

@@ -1,4 +1,7 @@
-"""What is enforced on every row, wherever it is kept: finite numbers, and a length of at most the public bound."""
+"""What is enforced on every row, wherever it is kept: finite numbers, and a length of at most the public bound.
+
+The compiled loops work on each row by itself, so that blocks of a table give equal bits.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import prange
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from dpadmm.errors import InputError, unknown
-from dpadmm.problems.kernels import rows as kernels
+from dpadmm.problems.kernels.compiled import compiled
 
 PRECISIONS = ("float64", "float32")
 
@@ -79,14 +83,14 @@ def _clip(table: Any, norms: NDArray[np.float64], bound: float, owned: bool = Fa
     if not isinstance(table, np.ndarray):
         return csr_array(table.multiply(factors[:, None])), int(long.sum())
     scaled = table if owned else table.copy()
-    kernels.scale(scaled, factors)
+    scale(scaled, factors)
     return scaled, int(long.sum())
 
 
 def _lengths(table: Any) -> NDArray[np.float64]:
     if isinstance(table, np.ndarray):
         norms = np.empty(table.shape[0])
-        kernels.lengths(np.ascontiguousarray(table), norms)  # one layout: another would be summed in another order
+        lengths(np.ascontiguousarray(table), norms)  # one layout: another would be summed in another order
         return norms
     wide = table.astype(np.float64, copy=False)
     return np.sqrt(np.asarray((wide * wide).sum(axis=1)).ravel())
@@ -121,3 +125,31 @@ def _with_ones(table: Any) -> Any:
     from scipy.sparse import hstack
 
     return csr_array(hstack([table, csr_array(ones)]))
+
+
+@compiled(parallel=True)
+def lengths(table: Any, out: Any) -> None:
+    """out[r] = |row r|, summed in float64; not finite where a number is not."""
+    for row in prange(table.shape[0]):
+        total = 0.0
+        for j in range(table.shape[1]):
+            number = np.float64(table[row, j])
+            total += number * number
+        out[row] = np.sqrt(total)
+
+
+@compiled(parallel=True)
+def scale(table: Any, factors: Any) -> None:
+    """row r *= factors[r], in place."""
+    for row in prange(table.shape[0]):
+        if factors[row] != 1.0:
+            for j in range(table.shape[1]):
+                table[row, j] *= factors[row]
+
+
+@compiled(parallel=True)
+def pick(table: Any, rows: Any, out: Any) -> None:
+    """out[k] = row rows[k]; who calls has checked that there are such rows."""
+    for k in prange(rows.size):
+        for j in range(table.shape[1]):
+            out[k, j] = table[rows[k], j]

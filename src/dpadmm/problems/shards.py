@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
-from dpadmm.privacy.serialization import digest
+from dpadmm.privacy.events import digest
 from dpadmm.problems.kernels.batch import add_chunks
 from dpadmm.problems.rows import PRECISIONS as PRECISIONS
 from dpadmm.problems.rows import RowRules

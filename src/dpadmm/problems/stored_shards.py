@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
-from dpadmm.privacy.serialization import digest
+from dpadmm.privacy.events import digest
 from dpadmm.problems.array_files import Blocks
 from dpadmm.problems.rows import RowRules
 from dpadmm.problems.shards import CHUNK, Shards

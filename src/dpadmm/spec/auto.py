@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 
 from dpadmm._arrays import IntArray
-from dpadmm.admm.noise import TotalBudget
+from dpadmm.admm.setting import TotalBudget
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.problems.losses import Loss

@@ -33,7 +33,7 @@ from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
 from dpadmm.datasets.encoding import Category, Encoder, Numeric, class_numbers, numbers
 from dpadmm.errors import InputError
-from dpadmm.privacy.serialization import canonical, digest
+from dpadmm.privacy.events import canonical, digest
 
 if TYPE_CHECKING:
     import pyarrow

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.noise import TotalBudget
+from dpadmm.admm.setting import TotalBudget
 from dpadmm.privacy.accounting import Guarantee, best
 from dpadmm.privacy.events import DpEvent, Tally
 from dpadmm.spec.declare import RunSpec

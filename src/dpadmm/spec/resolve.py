@@ -13,15 +13,14 @@ from dpadmm._arrays import IntArray
 from dpadmm._fields import names
 from dpadmm._registry import build, refuse_import_path
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import Density, Multiplier, NoiseRequest, PaperNoise, TotalBudget
 from dpadmm.admm.rho import RHO_SCHEDULES, ConstantRho
 from dpadmm.admm.schedules import SCHEDULES
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import Density, Multiplier, NoiseRequest, PaperNoise, Setting, TotalBudget
 from dpadmm.admm.topology.graph import Topology, count_nodes, parse_topology
 from dpadmm.errors import InputError, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS, Loss, Quantile, Quantiles, SmoothedQuantile
 from dpadmm.problems.penalties import PENALTIES
 from dpadmm.problems.problem import Problem

@@ -19,7 +19,7 @@ import numpy as np
 
 from dpadmm._arrays import IntArray
 from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.noise import TotalBudget
+from dpadmm.admm.setting import TotalBudget
 from dpadmm.admm.solvers import Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.spec import resolve

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from dpadmm._arrays import FloatArray
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.testing.contract import ROUNDING, ContractError, numbers, told
 from dpadmm.testing.problems import Method, SmallProblem, at_each, crossed
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.problems.losses.base import Loss
-from dpadmm.problems.losses.margin import MarginLoss
+from dpadmm.problems.losses.base import Loss, MarginLoss
 from dpadmm.testing import batches, bounds, derivatives, interface, margins
 from dpadmm.testing.contract import Report
 from dpadmm.testing.problems import SmallProblem

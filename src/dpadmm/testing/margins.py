@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.problems.losses.margin import MarginLoss
+from dpadmm.problems.losses.base import MarginLoss
 from dpadmm.problems.shards import Shards
 from dpadmm.testing.contract import ROUNDING, ContractError, told
 from dpadmm.testing.problems import Method, SmallProblem

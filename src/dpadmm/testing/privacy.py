@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import Multiplier
 from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
+from dpadmm.admm.setting import Multiplier
 from dpadmm.audit.run import audit
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import NonPrivateDpEvent, flatten

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import Multiplier, NoiseRequest, PaperNoise, TotalBudget
+from dpadmm.admm.setting import Multiplier, NoiseRequest, PaperNoise, TotalBudget
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget

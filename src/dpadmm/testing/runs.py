@@ -11,17 +11,16 @@ import numpy as np
 from dpadmm._arrays import WordArray
 from dpadmm._registry import build
 from dpadmm.admm.algorithm import Algorithm, Plan
-from dpadmm.admm.noise import NoiseRequest
 from dpadmm.admm.rounds import AgentState, absorb, begin, first_state, next_server, solve_and_perturb
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import NoiseRequest, Setting
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.audit.neighbours import CLASSES
 from dpadmm.datasets import simulate
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor, rounds
 from dpadmm.errors import InputError
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.penalties import L2

@@ -22,10 +22,9 @@ from dpadmm.audit.bounds import BOUNDS, EXACT, GAUSSIAN
 from dpadmm.audit.likelihood import LOG_DENSITY, NOISE, RATIO
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent
+from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, Relation
 from dpadmm.privacy.mechanisms import MECHANISMS
 from dpadmm.privacy.randomness import SeededRandomness, derived
-from dpadmm.privacy.relations import Relation
 
 DELTA, CONFIDENCE = 1e-5, 0.95
 UPDATES = 2  # composed, where an algorithm draws noise in every update

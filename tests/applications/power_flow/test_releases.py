@@ -15,9 +15,8 @@ from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.privacy.accounting import Accounts, best
 from dpadmm.privacy.calibration import classic_multiplier
-from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, NoOpDpEvent
+from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, NoOpDpEvent, Relation
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.privacy.relations import Relation
 
 OBJECTIVE, OUTPUT = ("obj-g", "obj-l"), ("out-g", "out-l")
 PRIVATE = ("input", *OBJECTIVE, *OUTPUT)

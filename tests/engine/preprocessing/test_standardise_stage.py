@@ -19,8 +19,7 @@ from dpadmm.owner.agreement import Agreement
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import NonPrivateDpEvent, PureDpEvent
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import NonPrivateDpEvent, PureDpEvent, Relation
 from dpadmm.problems.losses import STATISTICS, ColumnMoments
 from dpadmm.spec.declare import RunSpec
 

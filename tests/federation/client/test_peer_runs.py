@@ -17,11 +17,10 @@ from dpadmm.federation.client.peer import Inbox
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.request import Request
-from dpadmm.privacy.events import NoOpDpEvent, PureDpEvent
+from dpadmm.privacy.events import NoOpDpEvent, PureDpEvent, Relation
 from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.ledger.verify import verify
 from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.spec.declare import RunSpec
 
 ROUNDS = 6

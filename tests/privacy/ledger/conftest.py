@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
-from dpadmm.privacy.relations import Relation
 
 
 @pytest.fixture

@@ -11,11 +11,10 @@ import pytest
 from ledgers import GAUSSIAN, PURE, debit, filled, join, kinds
 
 from dpadmm.errors import InputError, Refused
+from dpadmm.privacy.events import Relation, digest
 from dpadmm.privacy.ledger.protocol import Seal
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.ledger.verify import verify
-from dpadmm.privacy.relations import Relation
-from dpadmm.privacy.serialization import digest
 
 
 def test_heads_do_not_depend_on_the_records_by_a_public_formula(

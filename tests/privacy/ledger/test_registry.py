@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from dpadmm.errors import InputError
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
-from dpadmm.privacy.relations import Relation
 
 RECORDS, OTHERS = "a" * 64, "b" * 64
 

@@ -16,11 +16,10 @@ from ledgers import BUDGET, GAUSSIAN, LAPLACE, PURE, debit, filled, join, kinds
 from dpadmm.errors import Refused
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
+from dpadmm.privacy.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, Relation
 from dpadmm.privacy.ledger.protocol import Step
 from dpadmm.privacy.ledger.sqlite import REASONS, SqliteLedger
 from dpadmm.privacy.ledger.verify import verify
-from dpadmm.privacy.relations import Relation
 
 
 def test_reserving_debiting_finishing_and_giving_back(ledger: SqliteLedger) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dpadmm.admm.consensus.accelerated import Accelerated
-from dpadmm.admm.consensus.base import Consensus, Server
+from dpadmm.admm.consensus.base import Consensus, PenalisedStar, Server, ServerFirst, Star
 from dpadmm.admm.consensus.descent import Descent
 from dpadmm.admm.consensus.graph import Neighbours
-from dpadmm.admm.consensus.star import PenalisedStar, ServerFirst, Star
 
 CONSENSUS: dict[str, type[Consensus]] = {
     "star": Star,

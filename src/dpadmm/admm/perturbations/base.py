@@ -13,10 +13,8 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
-from dpadmm.admm.noise import Density, Multiplier, Noise, NoiseRequest, PaperNoise
-from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, as_it_is
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, Subproblem, as_it_is
 from dpadmm.errors import unknown
 from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
 from dpadmm.privacy.events import DpEvent, SelfComposedDpEvent

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Noise, NoiseRequest
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import Noise, NoiseRequest, Setting
 from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import NoOpDpEvent

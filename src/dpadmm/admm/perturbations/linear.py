@@ -17,8 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Noise
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import Noise, Setting
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
@@ -30,10 +29,10 @@ from dpadmm.privacy.events import (
     GaussianObjectiveDpEvent,
     NonPrivateDpEvent,
     PureDpEvent,
+    Relation,
 )
 from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Mechanism
-from dpadmm.privacy.relations import Relation
-from dpadmm.problems.losses.margin import MarginLoss
+from dpadmm.problems.losses.base import MarginLoss
 
 OUTPUT_SHARE = 0.01  # of the linear term's cost, for the noise that covers the solver's tolerance
 JACOBIAN_SHARE = 0.5  # of the budget at most, for the determinants (as Zhang & Zhu 2017); extra curvature sees to it

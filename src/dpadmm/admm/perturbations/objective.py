@@ -13,15 +13,14 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
-from dpadmm.admm.noise import Density, Multiplier, Noise, NoiseRequest, PaperNoise
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.linear import TERMS, LinearTerm
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
 from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.errors import InputError, Unpublished, unknown
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian
-from dpadmm.privacy.relations import Relation
-from dpadmm.problems.losses.margin import MarginLoss
+from dpadmm.problems.losses.base import MarginLoss
 from dpadmm.problems.sets import Whole
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Density
 from dpadmm.admm.perturbations.linear import LinearTerm
 from dpadmm.admm.perturbations.objective import Objective
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import Density, Setting
 from dpadmm.errors import Unpublished
 
 

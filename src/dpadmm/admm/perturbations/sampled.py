@@ -9,15 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import Density, Multiplier, Noise, NoiseRequest, PaperNoise
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.batches import Cost, PoissonCost, UniformCost
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
 from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.admm.solvers.stochastic import Sgd, Svrg
 from dpadmm.errors import InputError
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.mechanisms import Gaussian
-from dpadmm.privacy.relations import Relation
 
 
 @dataclass(frozen=True)

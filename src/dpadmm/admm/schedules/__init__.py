@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dpadmm.admm.schedules.base import Schedule
-from dpadmm.admm.schedules.horizon import Horizon
-from dpadmm.admm.schedules.huang import Constant, Constant3, Constant4, Theorem, Theorem3, Theorem4
-from dpadmm.admm.schedules.plain import Fixed, InverseRoot
+from dpadmm.admm.schedules.base import (
+    Averaged,
+    Constant,
+    Constant3,
+    Constant4,
+    Fixed,
+    Horizon,
+    InverseRoot,
+    Schedule,
+    Stable,
+    Theorem,
+    Theorem3,
+    Theorem4,
+)
 from dpadmm.admm.schedules.ryu_kim import Free53, RyuKim, Theorem53, Theorem54, Theorem55
-from dpadmm.admm.schedules.stochastic import Averaged, Stable
 
 SCHEDULES: dict[str, type[Schedule]] = {
     rule.name: rule

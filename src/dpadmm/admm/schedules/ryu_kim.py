@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import NoiseLevel
 from dpadmm.admm.schedules.base import Schedule, smoothness
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import NoiseLevel, Setting
 from dpadmm.errors import InputError
 
 

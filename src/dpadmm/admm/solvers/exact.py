@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, as_it_is
 from dpadmm.admm.solvers.kinks import SHARPEST, sharpened
 from dpadmm.admm.solvers.newton import newton
 from dpadmm.admm.solvers.proximal import proximal
-from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError
 from dpadmm.problems.sets import Whole
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, as_it_is
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.errors import ConvergenceError
 from dpadmm.problems.kernels.batch import inverses
 

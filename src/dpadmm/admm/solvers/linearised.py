@@ -9,8 +9,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, as_it_is
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, as_it_is
 from dpadmm.errors import InputError
 
 MOST = 10_000  # updates in a round: an owner's agent must come back from an answer

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.errors import ConvergenceError
 from dpadmm.problems.kernels.batch import inverses, learn, matrix_times_vector
 

@@ -9,8 +9,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Trail, as_it_is
-from dpadmm.admm.subproblem import Subproblem
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, Trail, as_it_is
 from dpadmm.errors import InputError
 from dpadmm.problems.sets import Whole
 

@@ -14,9 +14,8 @@ from dpadmm._arrays import FloatArray, IntArray
 from dpadmm._fields import option
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, as_it_is
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Subproblem, as_it_is
 from dpadmm.admm.solvers.linearised import LocalUpdates
-from dpadmm.admm.subproblem import Subproblem
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.sets import Whole
 

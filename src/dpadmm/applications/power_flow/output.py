@@ -22,7 +22,7 @@ from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.engine.output.history import History
 from dpadmm.engine.output.status import StatusWriter
 from dpadmm.errors import InputError
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.spec.projected_cost import MOST_ROUNDS, versions
 
 

@@ -22,9 +22,8 @@ from dpadmm.applications.power_flow.releases import Protection, Update
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.applications.power_flow.zones import Decomposition, Zone
 from dpadmm.privacy.accounting import Accounts, Guarantee
-from dpadmm.privacy.events import DpEvent
+from dpadmm.privacy.events import DpEvent, Relation
 from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.privacy.relations import Relation
 
 PROXIMAL = 1e-3  # an exact round's pull to the last point: it makes the minimiser unique, and vanishes at a fixed point
 

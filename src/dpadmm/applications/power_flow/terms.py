@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpadmm.admm.noise import step_epsilon
+from dpadmm.admm.setting import step_epsilon
 from dpadmm.applications.power_flow.releases import PROTECTIONS, Adjacency, Protection
 from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.calibration import Budget, classic_multiplier, noise_multipliers

@@ -14,9 +14,9 @@ from typing import Self
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.noise import TotalBudget
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
+from dpadmm.admm.setting import TotalBudget
 from dpadmm.engine.cohort import RUN, Cohort, SimulationState
 from dpadmm.engine.executor import Reading
 from dpadmm.engine.executors import batches
@@ -27,9 +27,9 @@ from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import Request
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.privacy.randomness import SystemRandomness
-from dpadmm.privacy.relations import Relation
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 from dpadmm.spec.part import refuse_own_parts

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
-from dpadmm.admm.noise import TotalBudget
+from dpadmm.admm.setting import TotalBudget
 from dpadmm.admm.state import State
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import Executor, InProcessExecutor, rounds

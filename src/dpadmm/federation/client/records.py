@@ -13,8 +13,8 @@ from dpadmm.errors import InputError, Refused
 from dpadmm.federation.client.files import AgentSettings
 from dpadmm.federation.client.sources import RecordSource
 from dpadmm.owner.agreement import Agreement
-from dpadmm.privacy.serialization import canonical
-from dpadmm.privacy.serialization import digest as joined_digest
+from dpadmm.privacy.events import canonical
+from dpadmm.privacy.events import digest as joined_digest
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.spec.columns import Schema
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from dpadmm.errors import InputError, Refused
+from dpadmm.privacy.events import canonical, digest
 from dpadmm.privacy.ledger.protocol import Seal
-from dpadmm.privacy.serialization import canonical, digest
 
 COPY = "this file is a copy or was moved, and its twin may be in use"
 _TABLES = """

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from dpadmm.errors import Refused
 from dpadmm.privacy.accounting import Accounts
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import Tally
+from dpadmm.privacy.events import Relation, Tally
 from dpadmm.privacy.ledger.protocol import Seal, Step, Stored
-from dpadmm.privacy.relations import Relation
 
 
 class MemoryLedger:

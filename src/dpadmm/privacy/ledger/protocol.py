@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import DpEvent, Tally
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import DpEvent, Relation, Tally
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from dpadmm._files import atomic_write, read_json
 from dpadmm.errors import InputError
+from dpadmm.privacy.events import Relation, digest
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
-from dpadmm.privacy.relations import Relation
-from dpadmm.privacy.serialization import digest
 
 
 def default_folder() -> Path:

@@ -20,11 +20,20 @@ from numpy.typing import NDArray
 from dpadmm.errors import Refused
 from dpadmm.privacy.accounting import Guarantee, best
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import DpEvent, Tally
+from dpadmm.privacy.events import (
+    DpEvent,
+    Relation,
+    Tally,
+    canonical,
+    digest,
+    event_from_dict,
+    event_to_dict,
+    pack,
+    tally_to_list,
+    unpack,
+)
 from dpadmm.privacy.ledger.hash_chain import Chain, now
 from dpadmm.privacy.ledger.protocol import Run, Step, Stored
-from dpadmm.privacy.relations import Relation
-from dpadmm.privacy.serialization import canonical, digest, event_from_dict, event_to_dict, pack, tally_to_list, unpack
 
 REASONS = 1000  # kept apart; what is refused for yet another reason is counted together
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dpadmm.privacy.events import canonical, digest
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
-from dpadmm.privacy.serialization import canonical, digest
 
 
 def verify(ledger: SqliteLedger) -> list[str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpadmm.problems.kernels import loss_functions
 from dpadmm.problems.kernels.compiled import implements
-from dpadmm.problems.losses.margin import MarginLoss, signs
+from dpadmm.problems.losses.base import MarginLoss, signs
 
 
 class LogisticTag(NamedTuple):

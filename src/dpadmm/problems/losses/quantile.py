@@ -18,7 +18,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.kernels import loss_functions
 from dpadmm.problems.kernels.compiled import implements
 from dpadmm.problems.kernels.smoothed_plus import corner, corner_bend, corner_slope
-from dpadmm.problems.losses.margin import MarginLoss, numbers
+from dpadmm.problems.losses.base import MarginLoss, numbers
 from dpadmm.problems.shards import Shards
 
 

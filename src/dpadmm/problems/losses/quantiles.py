@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
-from dpadmm.problems.losses.base import Loss
-from dpadmm.problems.losses.margin import numbers
+from dpadmm.problems.losses.base import Loss, numbers
 from dpadmm.problems.losses.quantile import Quantile, SmoothedQuantile, check_level
 from dpadmm.problems.shards import Shards
 

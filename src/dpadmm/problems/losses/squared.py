@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpadmm.errors import InputError
 from dpadmm.problems.kernels import loss_functions
 from dpadmm.problems.kernels.compiled import implements
-from dpadmm.problems.losses.margin import MarginLoss, numbers
+from dpadmm.problems.losses.base import MarginLoss, numbers
 
 
 class SquaredTag(NamedTuple):

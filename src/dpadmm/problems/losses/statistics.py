@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
-from dpadmm.privacy.relations import Relation
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.kernels import loss_functions, moments
 from dpadmm.problems.kernels.compiled import implements
-from dpadmm.problems.losses.base import Loss
-from dpadmm.problems.losses.margin import kernels
+from dpadmm.problems.losses.base import Loss, kernels
 from dpadmm.problems.shards import Shards
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dpadmm.problems.sets.affine import Affine
 from dpadmm.problems.sets.ball import Ball
-from dpadmm.problems.sets.base import ConvexSet
+from dpadmm.problems.sets.base import ConvexSet, Whole
 from dpadmm.problems.sets.cone_programme import ConeProgramme
 from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.each import Each
@@ -17,7 +17,6 @@ from dpadmm.problems.sets.intervals import Box, Range
 from dpadmm.problems.sets.non_crossing import NonCrossing
 from dpadmm.problems.sets.polyhedron import Polyhedron
 from dpadmm.problems.sets.simplex import Simplex
-from dpadmm.problems.sets.whole import Whole
 
 SETS: dict[str, type[ConvexSet]] = {
     "whole": Whole,

@@ -1,14 +1,17 @@
-"""What a constraint set must say of itself. It is public."""
+"""What a constraint set must say of itself, and no constraint: the whole space. A set is public."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
-from dpadmm.problems.sets.conic.cone import Cone
+from dpadmm.problems.sets.conic.cone import Cone, everything
 
 
 class ConvexSet(ABC):
@@ -45,3 +48,24 @@ class ConvexSet(ABC):
     def shared(self) -> ConvexSet:
         """Where a model of all agents must lie: the intersection, where each has its own set."""
         return self
+
+
+@dataclass(frozen=True)
+class Whole(ConvexSet):
+    """All models."""
+
+    name = "whole"
+    about = "no constraint"
+    separable = True
+
+    def project(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
+        return np.ones(x.shape[:-1], dtype=bool)
+
+    def diameter(self, dimension: int) -> float:
+        return math.inf
+
+    def cone(self, dimension: int) -> Cone:
+        return everything(dimension)

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
-from dpadmm.problems.sets.base import ConvexSet
+from dpadmm.problems.sets.base import ConvexSet, Whole
 from dpadmm.problems.sets.conic.cone import Cone, stack
 from dpadmm.problems.sets.conic.conic_set import ConicSet
 from dpadmm.problems.sets.conic.interior import inspect
 from dpadmm.problems.sets.conic.projector import TOLERANCE
 from dpadmm.problems.sets.intervals import Intervals, Range
-from dpadmm.problems.sets.whole import Whole
 
 
 @dataclass(frozen=True, eq=False)
