@@ -110,16 +110,14 @@ def run_prepared(
     """Runs what was prepared, in this process unless an executor is given, which the caller has entered."""
     if checkpoint_every < 1:
         raise InputError(f"checkpoint_every {checkpoint_every}: counts rounds, at least 1.")
-    folder = None if out is None else Folder.open(Path(out), prepared.experiment, resume)
-    digest = "" if folder is None else hashlib.sha256(toml.dumps(prepared.experiment).encode()).hexdigest()
-    setting, repeats = prepared.plan.setting, prepared.experiment.simulation.repeats
-    with StatusWriter(None if folder is None else folder.path, setting.rounds, repeats) as live:
-        if folder is not None:
-            folder.describe(_facts(prepared))
-        result = _run(prepared, folder, digest, live, checkpoint_every, progress, executor or InProcessExecutor())
-        if folder is not None:
-            result = replace(result, out=str(folder.path))
-            folder.finish(result)
+    executor = executor or InProcessExecutor()
+    if out is None:
+        return _run(prepared, None, None, checkpoint_every, progress, executor)
+    folder = Folder.open(Path(out), prepared.experiment, resume)
+    with StatusWriter(folder.path, prepared.plan.setting.rounds, prepared.experiment.simulation.repeats) as live:
+        folder.describe(_facts(prepared))
+        result = replace(_run(prepared, folder, live, checkpoint_every, progress, executor), out=str(folder.path))
+        folder.finish(result)
     return result
 
 
@@ -139,13 +137,13 @@ def _facts(prepared: Prepared) -> dict[str, Any]:
 def _run(
     prepared: Prepared,
     folder: Folder | None,
-    digest: str,
-    live: StatusWriter,
+    live: StatusWriter | None,
     checkpoint_every: int,
     progress: Progress | None,
     executor: Executor,
 ) -> Result:
     measure_every = prepared.experiment.simulation.measure_every
+    digest = "" if folder is None else hashlib.sha256(toml.dumps(prepared.experiment).encode()).hexdigest()
     began = time.perf_counter()
     parts: list[tuple[State, History]] = []
     estimates: list[FloatArray] = []
@@ -157,7 +155,8 @@ def _run(
             state, history = checkpoint.load(kept, digest, SimulationState.from_arrays)
         else:
             state, history = SimulationState.of(cohort), History()
-        live.begin(group[0], state.round, history)
+        if live is not None:
+            live.begin(group[0], state.round, history)
         observer = Observer(cohort, part.test, part.delta, executor, _slope_error(part), measure_every)
         for reached in rounds(cohort, state, executor):
             state = reached
@@ -166,7 +165,8 @@ def _run(
                 history.add(state.round, observer.measure(state), observer.of_nodes(state))
                 if progress is not None:
                     progress(group[0], state.round, history)
-            live.reached(state.round)
+            if live is not None:
+                live.reached(state.round)
             if kept is not None and (last or state.round % checkpoint_every == 0):
                 checkpoint.save(kept, digest, state, history)
         if part.plan.evaluation is not None:
