@@ -10,7 +10,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
-from dpadmm.engine import executors
+from dpadmm.engine import executor as module
 from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
@@ -44,14 +44,14 @@ def test_a_wrong_name_is_refused_before_any_data_is_read(name, message, monkeypa
 @pytest.mark.parametrize("package", ["dask", "distributed"])
 def test_without_the_extra_it_says_how_to_get_it(package, monkeypatch):
     found = util.find_spec
-    monkeypatch.setattr(executors, "find_spec", lambda name: None if name == package else found(name))
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == package else found(name))
     with pytest.raises(InputError, match=rf"needs the package '{package}'.*pip install 'dpadmm\[cluster\]'"):
         train(engine="dask")
 
 
 def test_local_is_the_default_and_needs_nothing(monkeypatch):
-    monkeypatch.setattr(executors, "find_spec", lambda name: None)
-    with executors.open_executor("local") as executor:
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with module.open_executor("local") as executor:
         assert isinstance(executor, InProcessExecutor)
     assert inspect.signature(train).parameters["engine"].default == "local"
     (option,) = (o for o in get_command(app).commands["train"].params if "--engine" in o.opts)
