@@ -39,15 +39,9 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> pyarrow.Table:
             table = csv.read_csv(path, convert_options=written)
         else:
             table = parquet.ParquetFile(path).read()
-        names = table.column_names
+        return _checked(table, str(path))
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"{path} has more than one column named {repeated!r}.")
-    if table.num_rows == 0:
-        raise InputError(f"{path} is empty: it has columns but no records.")
-    return table
 
 
 def load_file(
@@ -116,17 +110,28 @@ def _arrow(table: Any) -> pyarrow.Table:
     """Any data frame as a pyarrow table, without a pandas index."""
     import pyarrow as pa
 
-    if isinstance(table, pa.Table):
-        return table
+    kinds = f"data of type {type(table).__name__}: give a name, a path, or a pandas, Polars or pyarrow table"
     try:
-        found = table.to_arrow() if hasattr(table, "to_arrow") else pa.Table.from_pandas(table, preserve_index=False)
-    except (pa.ArrowException, AttributeError, TypeError) as error:
-        raise InputError(
-            f"data of type {type(table).__name__}: give a name, a path, or a pandas, Polars or pyarrow table ({error})."
-        ) from None
-    if found.num_rows == 0:
-        raise InputError("the table is empty: it has columns but no records.")
-    return found
+        found = table
+        if not isinstance(table, pa.Table):
+            polars = hasattr(table, "to_arrow")
+            found = table.to_arrow() if polars else pa.Table.from_pandas(table, preserve_index=False)
+    except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"{kinds} ({error}).") from None
+    if not isinstance(found, pa.Table):
+        raise InputError(f"{kinds}.")
+    return _checked(found, "the table")
+
+
+def _checked(table: pyarrow.Table, what: str) -> pyarrow.Table:
+    """A table of one record or more, whose columns have names of their own."""
+    names = table.column_names
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"{what} has more than one column named {repeated!r}.")
+    if table.num_rows == 0:
+        raise InputError(f"{what} is empty: it has columns but no records.")
+    return table
 
 
 def _labels(table: pyarrow.Table, target: str) -> tuple[tuple[str, ...], np.ndarray]:
