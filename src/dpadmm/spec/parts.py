@@ -24,6 +24,7 @@ from dpadmm.papers import ALGORITHMS
 from dpadmm.problems.losses import LOSSES, STATISTICS, Loss
 from dpadmm.problems.penalties import PENALTIES, Penalty
 from dpadmm.problems.sets import SETS, ConvexSet
+from dpadmm.problems.sets.text import written
 from dpadmm.spec.declare import AUTO, RunSpec
 from dpadmm.spec.part import Part
 
@@ -123,13 +124,18 @@ def _check(field: str, value: Any) -> None:
     kind = field.replace("_", " ")
     if isinstance(value, type) and issubclass(value, expected):
         raise InputError(f"{kind} {value.__name__}: give an instance, {value.__name__}(...), not the class.")
-    raise InputError(f"{kind} {value!r}: must be a registry name, an import path or a {expected.__name__}.")
+    raise InputError(
+        f"{kind} {value!r}: must be a registry name, an import path or an instance of {expected.__name__}."
+    )
 
 
 def _registry_name(field: str, value: Any) -> str | None:
     """The registry name, with numbers, of a part that is the library's own."""
     name = getattr(value, "name", "")
     found = KINDS[field][1].get(name)
+    if field == "set":
+        text = _with_numbers(name, value) if found is type(value) else None
+        return text if text is not None and "," not in text else written(value)  # a comma would part two sets
     if isinstance(found, type):
         return _with_numbers(name, value) if found is type(value) else None
     return str(name) if found == value else None  # equal will do: scikit-learn's clone makes a copy of a recipe
@@ -151,13 +157,12 @@ def _class_path(value: Any) -> str | None:
 def _with_numbers(name: str, value: Any) -> str | None:
     """A name and the numbers that its class makes an equal value of; None where there are none such."""
     made_of = [entry for entry in fields(value) if entry.init] if is_dataclass(value) else []
-    numbers = [getattr(value, entry.name) for entry in made_of]
     try:
-        if all(entry.default == number for entry, number in zip(made_of, numbers, strict=True)):
-            return name if _state(type(value)()) == _state(value) else None
-        written = [",".join(map(_written, n)) if isinstance(n, tuple) else _written(n) for n in numbers]
-        made = type(value)(*numbers_in("part", name, written))
-        return ":".join((name, *written)) if _state(made) == _state(value) else None
+        while made_of and made_of[-1].default == getattr(value, made_of[-1].name):
+            made_of.pop()
+        numbers = [_text(getattr(value, entry.name)) for entry in made_of]
+        made = type(value)(*numbers_in("part", name, numbers))
+        return ":".join((name, *numbers)) if _state(made) == _state(value) else None
     except (TypeError, ValueError):  # of the class, or of arrays that are compared
         return None
 
@@ -174,7 +179,9 @@ def _is_cache(kind: type, name: str) -> bool:
     return isinstance(getattr(kind, name, None), cached_property)
 
 
-def _written(number: Any) -> str:
+def _text(number: Any) -> str:
+    if isinstance(number, tuple):
+        return ",".join(map(_text, number))
     return repr(float(number)) if isinstance(number, int | float) else str(number)
 
 
