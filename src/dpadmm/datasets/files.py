@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,17 +111,19 @@ def _arrow(table: Any) -> pyarrow.Table:
     """Any data frame as a pyarrow table, without a pandas index."""
     import pyarrow as pa
 
-    kinds = f"data of type {type(table).__name__}: give a name, a path, or a pandas, Polars or pyarrow table"
+    frame = getattr(sys.modules.get("pandas"), "DataFrame", ())  # who has one has imported pandas
     try:
-        found = table
-        if not isinstance(table, pa.Table):
-            polars = hasattr(table, "to_arrow")
-            found = table.to_arrow() if polars else pa.Table.from_pandas(table, preserve_index=False)
-    except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
-        raise InputError(f"{kinds} ({error}).") from None
-    if not isinstance(found, pa.Table):
-        raise InputError(f"{kinds}.")
-    return _checked(found, "the table")
+        if isinstance(table, frame):
+            table = pa.Table.from_pandas(table, preserve_index=False)
+        elif hasattr(table, "to_arrow"):
+            table = table.to_arrow()
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"the table cannot be read: {error}") from None
+    if not isinstance(table, pa.Table):
+        raise InputError(
+            f"data of type {type(table).__name__}: give a name, a path, or a pandas, Polars or pyarrow table."
+        )
+    return _checked(table, "the table")
 
 
 def _checked(table: pyarrow.Table, what: str) -> pyarrow.Table:
