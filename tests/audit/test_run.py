@@ -36,6 +36,15 @@ def test_no_recipe_s_claim_is_refuted(name, epsilon):
         assert found.claimed <= epsilon * (1.0 + 1e-12)
 
 
+def test_a_recipe_of_ones_own_is_audited_by_value_and_by_path(somebody):
+    by_value = audit(somebody.recipes.MINE, 2.0, DELTA, transcripts=500, seed=1)
+    by_path = audit("somebody.recipes:MINE", 2.0, DELTA, transcripts=500, seed=1)
+    assert by_value.summary() == by_path.summary()
+    assert by_value.algorithm == "mine"
+    with pytest.raises(InputError, match="unknown algorithm 'somebody'"):
+        audit("somebody", 2.0, DELTA)
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
 @pytest.mark.parametrize("name", ["dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g", "dp-accelerated"])
 def test_the_audit_has_teeth(name, epsilon):

@@ -1,4 +1,4 @@
-"""The command line as a function, and a small file of records."""
+"""The command line as a function, a small file of records, and a package of somebody's own parts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from own_parts import somebody  # noqa: F401
 from typer.testing import CliRunner, Result
 
 from dpadmm.cli.main import app

@@ -1,10 +1,11 @@
-"""Tiny data sets and experiments, and workers that all tests of clusters share."""
+"""Tiny data sets and experiments, a package of somebody's own parts, and workers that all tests of clusters share."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from own_parts import somebody  # noqa: F401
 from tiny_data import experiment, same, tiny  # noqa: F401
 
 

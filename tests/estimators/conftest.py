@@ -1,9 +1,10 @@
-"""Small tables with known answers, and fits over them that take milliseconds."""
+"""Small tables with known answers, fits over them that take milliseconds, and a package of somebody's own parts."""
 
 from typing import Any
 
 import numpy as np
 import pytest
+from own_parts import somebody  # noqa: F401
 
 BOUND = 4.0
 NOISELESS = 1e9  # an epsilon at which the noise is far below what is compared

@@ -26,7 +26,7 @@ from dpadmm.problems.sets import (
     Simplex,
     Whole,
 )
-from dpadmm.problems.sets.text import parse
+from dpadmm.problems.sets.text import parse, written
 
 RIGHT: list[tuple[str, ConvexSet]] = [
     ("whole", Whole()),
@@ -271,3 +271,35 @@ def test_no_text_breaks_the_reader(text: str) -> None:
         parse(text)
     except InputError:
         return
+
+
+# -- back to text ------------------------------------------------------------------------------------------------------
+
+
+class MyBox(Box):
+    """Somebody's own."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "whole",
+        "box:0.5",
+        "range:0:1",
+        '{"range": {"low": [0, null], "high": [1, 2]}}',
+        '{"ball": {"radius": 2, "centre": [1, 0]}}',
+        '{"polyhedron": {"rows": [[1, 1]], "limits": [1]}}',
+        '{"each": ["box:1", {"intersection": ["box:1", {"affine": {"rows": [[1, -1]], "values": [0]}}]}]}',
+    ],
+)
+def test_a_set_is_written_as_text_that_reads_back_as_it(text: str) -> None:
+    domain = parse(text)
+    found = written(domain)
+    assert found is not None
+    assert parse(found) == domain
+    assert written(parse(found)) == found
+
+
+def test_a_set_of_somebody_s_own_is_not_written() -> None:
+    assert written(MyBox(1.0)) is None
+    assert written(Each([Box(1.0), MyBox(1.0)])) is None

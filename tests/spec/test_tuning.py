@@ -9,7 +9,6 @@ from dpadmm.spec import resolve
 from dpadmm.spec import tuning as module
 from dpadmm.spec.declare import RunSpec
 from dpadmm.spec.toml import read
-from dpadmm.spec.tuning import choose
 
 COUNTS = np.full(3, 400)
 
@@ -21,6 +20,13 @@ def few(monkeypatch):
     monkeypatch.setattr(module, "UPDATES", (2, 20))
 
 
+def choose(run):
+    """What is chosen for three owners and five columns, as a spec, and all that was looked at."""
+    chosen, table = module.choose(resolve.resolved(run), COUNTS, 5, 2)
+    assert chosen.recipe == resolve.recipe(chosen.run)
+    return chosen.run, table
+
+
 def spec(algorithm="ps-admm-sgd", **changes):
     given = {"epsilon": 1.0, "delta": 1e-4, "relation": "zero-out", "rounds": 10}
     return RunSpec(algorithm=algorithm, **(given | changes))
@@ -28,7 +34,7 @@ def spec(algorithm="ps-admm-sgd", **changes):
 
 @pytest.mark.parametrize("algorithm", ["ps-admm", "ps-admm-sgd"])
 def test_every_pair_is_looked_at_and_says_what_its_plan_says(algorithm):
-    run, table = choose(spec(algorithm), COUNTS, 5, 2)
+    run, table = choose(spec(algorithm))
     assert [(c.batch, c.updates) for c in table] == [(0.05, 2), (0.05, 20), (0.4, 2), (0.4, 20)]
     for choice in table:
         plan = resolve.plan(spec(algorithm, batch=choice.batch, updates=choice.updates), COUNTS, 5, 2)
@@ -47,23 +53,23 @@ def test_every_pair_is_looked_at_and_says_what_its_plan_says(algorithm):
 
 
 def test_records_read_in_a_round_are_counted():
-    _, plain = choose(spec("ps-admm-sgd", batch=0.05), COUNTS, 5, 2)
-    _, anchored = choose(spec("ps-admm", batch=0.05), COUNTS, 5, 2)
+    _, plain = choose(spec("ps-admm-sgd", batch=0.05))
+    _, anchored = choose(spec("ps-admm", batch=0.05))
     assert [choice.records for choice in plain] == [2 * 60, 20 * 60]
     assert [choice.records for choice in anchored] == [1200 + 60, 1200 + 19 * 60]
 
 
 def test_of_choices_as_good_the_one_that_reads_least_is_taken(monkeypatch):
     monkeypatch.setattr(module, "AS_GOOD", 1e9)
-    run, _ = choose(spec(), COUNTS, 5, 2)
+    run, _ = choose(spec())
     assert (run.batch, run.updates) == (0.05, 2)
 
 
 def test_what_is_given_is_kept():
-    run, table = choose(spec(batch=40.0), COUNTS, 5, 2)
+    run, table = choose(spec(batch=40.0))
     assert {choice.batch for choice in table} == {40.0}
     assert run.batch == 40.0
-    run, table = choose(spec(updates=7), COUNTS, 5, 2)
+    run, table = choose(spec(updates=7))
     assert {choice.updates for choice in table} == {7}
     assert run.updates == 7
 
@@ -82,7 +88,7 @@ def test_what_is_given_is_kept():
 )
 def test_there_must_be_something_to_choose_and_a_budget_to_choose_for(changes, said):
     with pytest.raises(InputError, match=said):
-        choose(spec(**changes), COUNTS, 5, 2)
+        choose(spec(**changes))
 
 
 def test_a_run_says_what_was_chosen_and_writes_it_down(experiment, same, tmp_path):

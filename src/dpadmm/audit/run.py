@@ -21,6 +21,7 @@ from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.events import GaussianDpEvent, Tally, flatten
+from dpadmm.spec.parts import given
 
 CONFIDENCE = 0.95
 TRANSCRIPTS = 20_000
@@ -97,7 +98,7 @@ def audit(
     and what is attacked is the total that the paper claims.
 
     `request` asks for other noise, `claimed` puts another claim in place of the account's, and a `method` of 'gdp'
-    takes it for a claim of Gaussian releases.
+    takes it for a claim of Gaussian releases. The recipe is a registry name, an import path or a recipe.
     """
     recipe = _recipe(algorithm)
     _check(delta, confidence, transcripts)
@@ -165,13 +166,14 @@ def usual_method(tally: Tally) -> str:
 
 
 def _recipe(algorithm: Algorithm | str) -> Algorithm:
-    if isinstance(algorithm, str):
-        if algorithm not in ALGORITHMS:
-            raise unknown("algorithm", algorithm, ALGORITHMS)
-        algorithm = ALGORITHMS[algorithm]
-    if not algorithm.private:
-        raise InputError(f"algorithm {algorithm.name!r} claims no privacy, so there is nothing to audit.")
-    return algorithm
+    found: Algorithm | str = given("algorithm", algorithm) if isinstance(algorithm, str) else algorithm
+    if isinstance(found, str):
+        if found not in ALGORITHMS:
+            raise unknown("algorithm", found, ALGORITHMS)
+        found = ALGORITHMS[found]
+    if not found.private:
+        raise InputError(f"algorithm {found.name!r} claims no privacy, so there is nothing to audit.")
+    return found
 
 
 def _printed(plan: Plan, budget: Budget) -> float:

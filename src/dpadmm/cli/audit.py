@@ -30,7 +30,13 @@ def register(app: typer.Typer) -> None:
 
 
 def audit(
-    algorithm: Annotated[str, typer.Option("--algorithm", help="A private one from 'dpadmm algorithms', or all.")],
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            "--algorithm",
+            help="A private one from 'dpadmm algorithms', all, or an import path (mypackage.recipes:MINE).",
+        ),
+    ],
     epsilon: Annotated[str, typer.Option("--epsilon", help="Total budget to attack; several as 1,2,4.")],
     delta: Annotated[float, declared("delta", rich_help_panel=None, show_default=True)] = 0.0,
     paper_noise: Annotated[

@@ -39,7 +39,8 @@ def compare(
         typer.Option("--agents", help="Numbers of agents to split the records over: 5,100.", show_default="100"),
     ] = None,
     algorithms: Annotated[
-        str, typer.Option("--algorithms", help="Private ones from 'dpadmm algorithms', auto; or all.")
+        str,
+        typer.Option("--algorithms", help="Private ones from 'dpadmm algorithms', auto, import paths; or all."),
     ] = "all",
     repeats: Annotated[int, declared("repeats", show_default=True)] = 10,
     relation: Annotated[str, typer.Option("--relation", help="Of all of them: replace or zero-out.")] = "zero-out",

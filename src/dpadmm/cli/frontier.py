@@ -162,7 +162,8 @@ def _looks(found: Frontier) -> dict[str, dict[str, Any]]:
     families: dict[str, list[str]] = {}
     for name in found.algorithms:
         if name != AUTO and any(cell.algorithm == name for cell in found.cells):
-            families.setdefault(ALGORITHMS[name].consensus.name, []).append(name)
+            family = ALGORITHMS[name].consensus.name if name in ALGORITHMS else "own"
+            families.setdefault(family, []).append(name)
     looks: dict[str, dict[str, Any]] = {AUTO: {"color": "black", "marker": "o", "linewidth": 3.2, "zorder": 5}}
     for family, members in families.items():
         shades = colormaps[COLOURS.get(family, OTHER)]

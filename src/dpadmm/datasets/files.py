@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,15 +39,9 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> pyarrow.Table:
             table = csv.read_csv(path, convert_options=written)
         else:
             table = parquet.ParquetFile(path).read()
-        names = table.column_names
+        return _checked(table, str(path))
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"{path} has more than one column named {repeated!r}.")
-    if table.num_rows == 0:
-        raise InputError(f"{path} is empty: it has columns but no records.")
-    return table
 
 
 def load_file(
@@ -115,17 +110,30 @@ def _arrow(table: Any) -> pyarrow.Table:
     """Any data frame as a pyarrow table, without a pandas index."""
     import pyarrow as pa
 
-    if isinstance(table, pa.Table):
-        return table
+    frame = getattr(sys.modules.get("pandas"), "DataFrame", ())  # who has one has imported pandas
     try:
-        found = table.to_arrow() if hasattr(table, "to_arrow") else pa.Table.from_pandas(table, preserve_index=False)
-    except (pa.ArrowException, AttributeError, TypeError) as error:
+        if isinstance(table, frame):
+            table = pa.Table.from_pandas(table, preserve_index=False)
+        elif hasattr(table, "to_arrow"):
+            table = table.to_arrow()
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"the table cannot be read: {error}") from None
+    if not isinstance(table, pa.Table):
         raise InputError(
-            f"data of type {type(table).__name__}: give a name, a path, or a pandas, Polars or pyarrow table ({error})."
-        ) from None
-    if found.num_rows == 0:
-        raise InputError("the table is empty: it has columns but no records.")
-    return found
+            f"data of type {type(table).__name__}: give a name, a path, or a pandas, Polars or pyarrow table."
+        )
+    return _checked(table, "the table")
+
+
+def _checked(table: pyarrow.Table, what: str) -> pyarrow.Table:
+    """A table of one record or more, whose columns have names of their own."""
+    names = table.column_names
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"{what} has more than one column named {repeated!r}.")
+    if table.num_rows == 0:
+        raise InputError(f"{what} is empty: it has columns but no records.")
+    return table
 
 
 def _labels(table: pyarrow.Table, target: str) -> tuple[tuple[str, ...], np.ndarray]:

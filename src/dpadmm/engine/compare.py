@@ -26,7 +26,6 @@ from dpadmm.engine.run import train
 from dpadmm.errors import ConvergenceError, InputError, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.events import Relation
-from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.reference import optimum
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import AUTO, Experiment, RunSpec
@@ -192,7 +191,8 @@ def _recipes(asked: Sequence[str | Algorithm] | str) -> dict[str, str | Part]:
             raise unknown("algorithm", name, (ALL, AUTO, *ALGORITHMS))
         if name != AUTO and not resolve.named_recipe(run).private:
             raise InputError(f"algorithm {name!r} is not private; the best without privacy stands beside all anyway.")
-        found[str(name)] = name
+        if found.setdefault(str(name), name) != name:
+            raise InputError(f"algorithms: two recipes have the name {str(name)!r}, which tables show; rename one.")
     return found
 
 
@@ -235,7 +235,8 @@ def _terms(base: Experiment, name: str | Part, probe: Prepared, topology: str) -
         if agents > 1 and count_nodes(text) != agents:  # one agent alone is left to the recipe to refuse
             raise InputError(f"topology {topology!r}: it is no kind of network that could have {agents} nodes.")
         terms = terms.changed(topology=text)
-    if (LOSSES | STATISTICS)[recipe.base_loss.split(":")[0]].task == "regression" and probe.dataset.classes is not None:
+    usual = resolve.loss(imported(RunSpec(algorithm=name)))
+    if usual.task == "regression" and probe.dataset.classes is not None:
         # Made for numbers, it is left with its own loss, and refuses: with another it would be its neighbour's copy.
         terms = replace(terms, run=replace(terms.run, loss=None))
     return terms

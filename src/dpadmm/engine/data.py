@@ -68,6 +68,7 @@ SPLITS: dict[str, Any] = {"random": lambda: at_random, "by-label": lambda: by_la
 
 
 AGENTS = 100  # where neither the spec nor the data says how many
+TEST = 0.2  # likewise, of the records
 ADULT_TEST = 5222  # the papers train on 40,000 records and test on the rest
 
 
@@ -120,7 +121,7 @@ def hold_out(dataset: Dataset, data: DataSpec, seed: int) -> tuple[Dataset, Data
     """(train, test): by the share asked for, else by the data set's own test records, else by the usual share."""
     if data.test is None and dataset.held_out is not None:
         return dataset, dataset.held_out
-    share = data.test if data.test is not None else (ADULT_TEST if data.source == "adult" else 0.2)
+    share = data.test if data.test is not None else (ADULT_TEST if data.source == "adult" else TEST)
     if share >= 1 and share != int(share):
         raise InputError(f"test {share:g}: a share below 1, or a whole number of records.")
     return split(dataset, int(share) if share >= 1 else share, seed)

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.topology.graph import count_nodes, parse_topology
 from dpadmm.datasets import Dataset, Described, StoredDataset
-from dpadmm.engine.data import deal, load_data
+from dpadmm.engine.data import Dealt, deal, load_data
 from dpadmm.engine.executor import Executor
 from dpadmm.engine.preprocessing.stage import Stage, View
 from dpadmm.errors import InputError
 from dpadmm.privacy.mechanisms import Gaussian
+from dpadmm.problems.losses import Loss
 from dpadmm.problems.shards import Shards
 from dpadmm.spec import auto, resolve
-from dpadmm.spec.declare import AUTO, DataSpec, Experiment
+from dpadmm.spec.declare import AUTO, DataSpec, Experiment, RunSpec
 from dpadmm.spec.parts import imported
 from dpadmm.spec.resolve import ResolvedRun
 from dpadmm.spec.tuning import Choice, choose
@@ -67,37 +68,51 @@ def prepare(experiment: Experiment, dataset: Dataset | None = None) -> Prepared:
     Raises:
         InputError: the experiment cannot be run as it is.
     """
-    run, data, seed = imported(experiment.run), _data(experiment, dataset), experiment.simulation.seed
-    declared = None if run.algorithm == AUTO else resolve.resolved(run)  # a wrong name must not wait for a large file
-    loss = auto.check(run) if declared is None else declared.problem.loss
-    levels = () if loss is None else loss.levels
-    records: Dataset | StoredDataset = dataset or load_data(data, seed, levels[0] if len(levels) == 1 else None)
-    if run.norm_bound is None and records.norm_bound is not None:
-        run = replace(run, norm_bound=records.norm_bound)
-        declared = declared and declared.with_norm_bound(records.norm_bound)
+    asked, data, seed = imported(experiment.run), _data(experiment, dataset), experiment.simulation.seed
+    named = None if asked.algorithm == AUTO else resolve.resolved(asked)  # a wrong name must not wait for a large file
+    loss = auto.check(asked) if named is None else named.problem.loss
+    records = dataset or load_data(data, seed, _single_level(loss))
     dealt = deal(records, data, seed)
-    classes, reasons = len(records.classes or ()), tuple[str, ...]()
-    if run.topology is not None and run.topology.lstrip().startswith("{"):  # with owners' names in it, perhaps
-        run = replace(run, topology=parse_topology(run.topology, dealt.names).text)
-        declared = declared and replace(declared, run=run)
-    if declared is None:
-        width = len(records.feature_names) + auto.with_intercept(run)
-        run, reasons = auto.choose(run, auto.Facts(dealt.counts, width, classes, dealt.plain))
-        declared = resolve.resolved(run)
-    loss = declared.problem.loss
-    if (loss.task == "regression") != (records.classes is None):
-        kind = "numbers" if records.classes is None else "classes"
-        raise InputError(f"loss {loss.name!r} is for {loss.task} targets; {records.name!r} has {kind}.")
-    shards, test = dealt.shards(run, loss, classes)
+    bound, topology = _norm_bound(asked, records), _topology(asked, dealt)
+    if named is None:
+        declared, reasons = _chosen(replace(asked, norm_bound=bound, topology=topology), records, dealt)
+    else:
+        declared, reasons = named.with_data(bound, topology), ()
+    _check_targets(declared.problem.loss, records)
+    classes = len(records.classes or ())
+    shards, test = dealt.shards(declared.run, declared.problem.loss, classes)
     plan = declared.plan(shards.counts, shards.width, classes)
-    _check_deltas(run.deltas, shards.agents)
-    told = declared.recipe.private and run.noise_multiplier and not run.delta
-    if told and isinstance(plan.noise[0].mechanism, Gaussian):
-        raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
-    experiment = replace(experiment, run=run, data=data)
-    warnings = tuple(_warnings(plan, records, dealt.lost, experiment))
-    prepared = Prepared(experiment, records, shards, test, plan, declared, warnings, reasons=reasons)
-    return prepared if run.components is None and run.standardise is None else _staged(prepared, classes)
+    _check_deltas(declared, plan)
+    resolved = replace(experiment, run=declared.run, data=data)
+    warnings = tuple(_warnings(plan, records, dealt.lost, resolved))
+    prepared = Prepared(resolved, records, shards, test, plan, declared, warnings, reasons=reasons)
+    staged = declared.run.components is not None or declared.run.standardise is not None
+    return _staged(prepared, classes) if staged else prepared
+
+
+def _single_level(loss: Loss | None) -> float | None:
+    """The level of a quantile regression that has one."""
+    return loss.levels[0] if loss is not None and len(loss.levels) == 1 else None
+
+
+def _norm_bound(run: RunSpec, records: Described) -> float | None:
+    """The spec's, or else the one that the data set documents."""
+    return records.norm_bound if run.norm_bound is None else run.norm_bound
+
+
+def _topology(run: RunSpec, dealt: Dealt) -> str | None:
+    """The spec's; where its edges may name owners, with their places instead."""
+    if run.topology is None or not run.topology.lstrip().startswith("{"):
+        return run.topology
+    return parse_topology(run.topology, dealt.names).text
+
+
+def _chosen(run: RunSpec, records: Described, dealt: Dealt) -> tuple[ResolvedRun, tuple[str, ...]]:
+    """What `auto` makes of a run and of what is public about its records, and why."""
+    width = len(records.feature_names) + auto.with_intercept(run)
+    facts = auto.Facts(dealt.counts, width, len(records.classes or ()), dealt.plain)
+    chosen, reasons = auto.choose(run, facts)
+    return resolve.resolved(chosen), reasons
 
 
 def _staged(prepared: Prepared, classes: int) -> Prepared:
@@ -112,13 +127,23 @@ def _staged(prepared: Prepared, classes: int) -> Prepared:
     return replace(prepared, stage=stage, plan=stage.planned(width))
 
 
-def _check_deltas(deltas: tuple[float, ...], agents: int) -> None:
+def _check_targets(loss: Loss, records: Described) -> None:
+    if (loss.task == "regression") != (records.classes is None):
+        kind = "numbers" if records.classes is None else "classes"
+        raise InputError(f"loss {loss.name!r} is for {loss.task} targets; {records.name!r} has {kind}.")
+
+
+def _check_deltas(declared: ResolvedRun, plan: Plan) -> None:
     """Also where no budget is made of them, and epsilons are only told at them."""
-    if len(deltas) not in (0, 1, agents):
-        raise InputError(f"{len(deltas)} deltas for {agents} agents: give one, or one for each.")
-    for delta in deltas:
+    run, agents = declared.run, plan.setting.agents
+    if len(run.deltas) not in (0, 1, agents):
+        raise InputError(f"{len(run.deltas)} deltas for {agents} agents: give one, or one for each.")
+    for delta in run.deltas:
         if not 0.0 <= delta < 1.0:
             raise InputError(f"delta {delta:g}: must lie between 0 and 1, such as 1e-6.")
+    multiplied = declared.recipe.private and run.noise_multiplier and not run.delta
+    if multiplied and isinstance(plan.noise[0].mechanism, Gaussian):
+        raise InputError("with a noise multiplier, give the delta at which epsilon is to be reported.")
 
 
 def _data(experiment: Experiment, dataset: Dataset | None) -> DataSpec:
@@ -136,9 +161,8 @@ def with_choices(prepared: Prepared) -> Prepared:
     """The same with mini-batches and inner steps chosen for the least noise at the budget."""
     classes = len(prepared.dataset.classes or ())
     counts, width = prepared.plan.setting.counts, prepared.shards.width
-    run, choices = choose(prepared.experiment.run, counts, width, classes)
-    experiment, declared = replace(prepared.experiment, run=run), resolve.resolved(run)
-    plan = declared.plan(counts, width, classes)
+    declared, choices = choose(prepared.declared, counts, width, classes)
+    experiment, plan = replace(prepared.experiment, run=declared.run), declared.plan(counts, width, classes)
     chosen = replace(prepared, experiment=experiment, declared=declared, plan=plan, choices=choices)
     return chosen if prepared.stage is None else _staged(chosen, classes)
 

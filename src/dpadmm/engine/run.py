@@ -16,7 +16,7 @@ from dpadmm.admm.solvers import Exact
 from dpadmm.admm.state import State
 from dpadmm.datasets.curves.slope import SlopeError
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.data import load_table
+from dpadmm.engine.data import TEST, load_table
 from dpadmm.engine.executor import Executor, InProcessExecutor, evaluate, open_executor, rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.output import checkpoint
@@ -75,28 +75,36 @@ def train(
     Raises:
         InputError: the experiment cannot be run as it is; nothing has been computed.
     """
-    given = declared({**changes, **({} if owners is None else {"owner": owners})})
-    table = None
-    if isinstance(data, str | Path):
-        given["source"] = str(data)
-    elif data is not None:
-        table = data
-    experiment = (experiment or Experiment()).changed(**given)
-    if table is not None and out is not None:
+    for word, field, value in (("data", "source", data), ("owners", "owner", owners)):
+        if value is not None and changes.get(field) is not None:
+            raise InputError(f"give {word} or {field}, not both: they mean the same.")
+    source, table = (str(data), None) if isinstance(data, str | Path) else (None, data)
+    asked = (experiment or Experiment()).changed(**declared(changes)).changed(source=source, owner=owners)
+    _refuse_unwritable(asked, table, out)
+    executor = open_executor(engine)
+    found = prepare(asked) if table is None else _prepared_in_memory(asked, table)
+    prepared = with_choices(found) if tune_batches else found
+    with executor:
+        return run_prepared(prepared, out, resume, checkpoint_every, progress, executor)
+
+
+def _refuse_unwritable(experiment: Experiment, table: Any, out: Path | str | None) -> None:
+    """Before anything is computed: an output folder must say what resuming, reporting and predicting need."""
+    if out is None:
+        return
+    if table is not None:
         raise InputError(
             "records in memory do not go with an output folder (out): resuming and predicting need to find them "
             "again. Write them to a .parquet file and give its path as data."
         )
-    executor = open_executor(engine)
-    if table is not None:
-        held_out = experiment if experiment.data.test is not None else experiment.changed(test=0.2)
-        prepared = prepare(held_out, load_table(table, experiment.data))
-    else:
-        prepared = prepare(experiment)
-    if tune_batches:
-        prepared = with_choices(prepared)
-    with executor:
-        return run_prepared(prepared, out, resume, checkpoint_every, progress, executor)
+    toml.dumps(experiment)
+
+
+def _prepared_in_memory(experiment: Experiment, table: Any) -> Prepared:
+    """With the usual share of the records held out, unless the spec or the records themselves say which."""
+    records = load_table(table, experiment.data)
+    usual = TEST if experiment.data.test is None and records.held_out is None else None
+    return prepare(experiment.changed(test=usual), records)
 
 
 def run_prepared(

@@ -54,7 +54,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     norm_bound: float | None
     fit_intercept: bool
     n_agents: int
-    topology: Any  # a text, or a networkx graph
+    topology: Any  # a text, a networkx graph or a `Topology`
     relation: str
     secure: bool | None
     strict: bool
@@ -66,6 +66,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         from dpadmm.datasets import Dataset
         from dpadmm.engine.fit import fit
         from dpadmm.engine.prepare import prepare
+        from dpadmm.spec.part import refuse_own_parts
 
         secure, seed = self._randomness()
         names = inputs.owner_names(owners, X.shape[0])
@@ -79,7 +80,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             feature_names=tuple(map(str, getattr(self, "feature_names_in_", range(X.shape[1])))),
             owners=names,
         )
-        prepared = prepare(self._experiment(task, bound, names, X.shape[0], seed), dataset=dataset)
+        experiment = self._experiment(task, bound, names, X.shape[0], seed)
+        if secure:  # before anybody releases anything
+            refuse_own_parts(experiment.run, "fits whose noise protects (without a random_state)")
+        prepared = prepare(experiment, dataset=dataset)
         _check_budget(prepared)
         self._warn(prepared.warnings)
         fitted = fit(prepared, secure)
@@ -91,9 +95,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _experiment(
         self, task: FitTask, bound: float, owners: NDArray[np.str_] | None, records: int, seed: int
     ) -> Experiment:
-        from dpadmm.papers import ALGORITHMS
-        from dpadmm.spec.declare import Experiment
-        from dpadmm.spec.parts import declared
+        from dpadmm.spec import resolve
+        from dpadmm.spec.declare import Experiment, RunSpec
+        from dpadmm.spec.parts import declared, imported
 
         agents = _whole("n_agents", self.n_agents, 1)
         if not agents <= records:
@@ -102,15 +106,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         penalty = "none" if self.penalty is None else self.penalty
         if penalty not in (*inputs.DEGREES, "none"):
             raise InputError(f"penalty {penalty!r}: 'l2', 'l1', or None.")
+        parts = declared({"algorithm": self.algorithm, "topology": self.topology})
+        run = imported(RunSpec(algorithm=parts["algorithm"]))
         strength = 0.0 if penalty == "none" else None
         if task.weight is not None and penalty != "none":
             strength = inputs.strength(penalty, task.weight, bound, task.target_bound, task.degree)
-            recipe = ALGORITHMS.get(self.algorithm) if isinstance(self.algorithm, str) else self.algorithm
-            if recipe is not None and recipe.weighting == "records":  # then the penalties of all owners add up
-                strength /= agents if owners is None else np.unique(owners).size
-        parts = declared({"algorithm": self.algorithm, "topology": self.topology})
+            if run.algorithm != AUTO and resolve.named_recipe(run).weighting == "records":
+                strength /= agents if owners is None else np.unique(owners).size  # the penalties of all owners add up
         return Experiment().changed(
-            algorithm=parts["algorithm"],
+            algorithm=run.algorithm,
             loss=task.loss,
             penalty=penalty,
             strength=strength,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from dpadmm.estimators import inputs
 from dpadmm.estimators.base import FitTask, PrivateLinearModel
 from dpadmm.spec.declare import AUTO, DEFAULTS
 
+if TYPE_CHECKING:
+    from dpadmm.admm.algorithm import Algorithm
+
 
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: ignore[misc]
     """Classes from the side of a plane; the set of labels is public."""
@@ -27,7 +30,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: igno
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        algorithm: str = AUTO,
+        algorithm: str | Algorithm = AUTO,
         rounds: int | str = AUTO,
         penalty: str | None = str(DEFAULTS.penalty),
         C: float | None = None,
@@ -35,7 +38,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: igno
         classes: Any = None,
         fit_intercept: bool = True,
         n_agents: int = 1,
-        topology: str | None = None,
+        topology: Any = None,
         relation: str = "zero-out",
         secure: bool | None = None,
         strict: bool = False,
@@ -107,6 +110,8 @@ class PrivateLogisticRegression(PrivateClassifier):
         number of records of the largest owner.
     algorithm, rounds: a recipe of `dpadmm.ALGORITHMS` and how many rounds it has; "auto" chooses from public facts, and
         may cap the loss (no record pulls too hard) and standardise rows by a release of its own, from the same budget.
+        A recipe of your own, as a value or an import path (mypackage.recipes:MINE), is for simulations, that is with a
+        random_state: a fit whose noise protects refuses it, because owners' policies name recipes of the registry.
     penalty: "l2", "l1" or None. The intercept is penalised as well.
     C: as in scikit-learn, the weight of the sum of losses beside the penalty: next to the mean loss over records the
         penalty weighs 1/(C records); where rows are standardised, it is on the coefficients of those. None: next to
@@ -115,7 +120,8 @@ class PrivateLogisticRegression(PrivateClassifier):
         should be no shorter than rows usually are. None: the longest row's length, which leaks.
     classes: the set of labels, which is public; None: those in y, which are then held to be public.
     n_agents: owners that share the records at random, where `fit` is not told who owns them.
-    topology: who talks to whom, such as "ring:5", for recipes without a server; owners are in the order of their names.
+    topology: who talks to whom, for recipes without a server: "ring:5", or a networkx graph whose nodes are the owners'
+        names, or whole numbers; owners are in the order of their names.
     relation: which data sets count as neighbours, "zero-out" or "replace".
     secure: noise from the operating system. None: unless there is a random_state, whose noise can be repeated and
         protects nobody.

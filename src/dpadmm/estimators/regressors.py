@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -14,6 +14,9 @@ from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
 from dpadmm.estimators.base import FitTask, PrivateLinearModel
 from dpadmm.spec.declare import AUTO, DEFAULTS
+
+if TYPE_CHECKING:
+    from dpadmm.admm.algorithm import Algorithm
 
 CLIP = 1.0  # of a residual's pull, where targets lie in [-1, 1]
 WIDTH = 0.05  # over which the kink of the check loss is rounded, likewise
@@ -29,7 +32,7 @@ class PrivateRegressor(RegressorMixin, PrivateLinearModel, ABC):  # type: ignore
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        algorithm: str = AUTO,
+        algorithm: str | Algorithm = AUTO,
         rounds: int | str = AUTO,
         penalty: str | None = str(DEFAULTS.penalty),
         alpha: float | None = None,
@@ -37,7 +40,7 @@ class PrivateRegressor(RegressorMixin, PrivateLinearModel, ABC):  # type: ignore
         target_bound: float | None = None,
         fit_intercept: bool = True,
         n_agents: int = 1,
-        topology: str | None = None,
+        topology: Any = None,
         relation: str = "zero-out",
         secure: bool | None = None,
         strict: bool = False,
@@ -141,7 +144,7 @@ class PrivateQuantileRegressor(PrivateRegressor):
         quantile: float = 0.5,
         epsilon: float = 1.0,
         delta: float | None = None,
-        algorithm: str = AUTO,
+        algorithm: str | Algorithm = AUTO,
         rounds: int | str = AUTO,
         penalty: str | None = str(DEFAULTS.penalty),
         alpha: float | None = None,
@@ -149,7 +152,7 @@ class PrivateQuantileRegressor(PrivateRegressor):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         n_agents: int = 1,
-        topology: str | None = None,
+        topology: Any = None,
         relation: str = "zero-out",
         secure: bool | None = None,
         strict: bool = False,

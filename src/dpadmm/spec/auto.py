@@ -15,10 +15,13 @@ import math
 from dataclasses import dataclass, replace
 
 from dpadmm._arrays import IntArray
-from dpadmm.admm.setting import TotalBudget
+from dpadmm.admm.setting import NoiseLevel, Setting, TotalBudget
 from dpadmm.errors import InputError
+from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy.events import Relation
 from dpadmm.privacy.mechanisms import Gaussian
 from dpadmm.problems.losses import Loss
+from dpadmm.problems.problem import Problem
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 from dpadmm.spec.resolve import NOISE_FIELDS, requested
@@ -27,11 +30,6 @@ STAR, GRAPH = "dp-accelerated", "pvp-graph"
 
 ROUNDS, PURE_ROUNDS = 100, 5  # pure noise adds up round by round, and so pays for fewer
 GRAPH_ROUNDS = 20
-NOISE = (
-    *("loss", "tau", "epsilon", "delta", "epsilons", "deltas", "evaluation_epsilon", "relation"),
-    *("norm_bound", "intercept", "precision", "weighting", "mechanism"),
-)
-"""What of a spec says how loud noise is."""
 MOMENTUM = 0.8
 QUIET = 0.02  # the nu from which rows are standardised for a larger share
 
@@ -64,9 +62,7 @@ def check(run: RunSpec) -> Loss | None:
         The loss, if it does not depend on the records' targets.
     """
     draft = _with_recipe(run)
-    request = requested(resolve.named_recipe(draft), **{name: getattr(run, name) for name in NOISE_FIELDS})
-    if not isinstance(request, TotalBudget):
-        raise InputError("algorithm 'auto' chooses for a total budget; give one, as epsilon and delta.")
+    _budget(draft)
     found = resolve.problem(draft)  # with the recipe's own loss, where targets are to say which
     return None if draft.loss is None else found.loss
 
@@ -76,7 +72,8 @@ def choose(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
     run = _with_loss(_with_recipe(run), facts.classes)
     if run.mechanism is None and not (run.delta or run.deltas):
         run = replace(run, mechanism="gamma-norm")
-    nu, gaussian = _noise(run, facts)
+    loss = resolve.loss(run)
+    nu, gaussian = _noise(run, loss, facts)
     kind = CLASSES if facts.classes else NUMBERS
     can = facts.plain and run.set == "whole" and not run.non_crossing
     alone = run.components is None and run.evaluation_epsilon is None  # of what takes a share of the budget
@@ -87,7 +84,7 @@ def choose(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
     rows = "as they are"
     if run.standardise is not None:
         rows = f"standardised by means and squares at {run.standardise:.0%} of the budget"
-    chosen = _steps(run, facts, kind, gaussian) if run.topology is None else _minimisers(run, nu, gaussian)
+    chosen = _steps(run, loss, facts, kind, gaussian) if run.topology is None else _minimisers(run, nu, gaussian)
     return chosen, (
         f"{chosen.algorithm}, {chosen.rounds} rounds, for {facts.counts.size} agent(s) "
         + ("and a server" if run.topology is None else f"on {run.topology}"),
@@ -125,11 +122,11 @@ def _share(nu: float, gaussian: bool) -> float:
     return 0.1 if nu < QUIET else 0.2
 
 
-def _steps(run: RunSpec, facts: Facts, kind: Kind, gaussian: bool) -> RunSpec:
+def _steps(run: RunSpec, loss: Loss, facts: Facts, kind: Kind, gaussian: bool) -> RunSpec:
     """Gradient steps, as long as the noise allows. Rows as they are may all point the same way; the curvature of
     standardised ones is spread over the columns."""
     momentum = MOMENTUM if run.momentum is None else run.momentum
-    bend = resolve.loss(run).curvature_bound(1.0) or 1.0  # a kink has none: steps as of a square
+    bend = loss.curvature_bound(1.0) or 1.0  # a kink has none: steps as of a square
     longest = facts.width / bend if run.standardise else 1.0 / (bend * run.row_bound**2)
     return replace(
         run,
@@ -145,9 +142,30 @@ def _minimisers(run: RunSpec, nu: float, gaussian: bool) -> RunSpec:
     return replace(run, rounds=rounds, rho=run.rho or (min(1.0, nu) if run.rho_schedule is None else None))
 
 
-def _noise(run: RunSpec, facts: Facts) -> tuple[float, bool]:
+def _noise(run: RunSpec, loss: Loss, facts: Facts) -> tuple[float, bool]:
     """nu, and whether it is Gaussian: of one step of a star, whatever the run's own recipe has of parts."""
-    whole = RunSpec(STAR, rounds=1, **{name: getattr(run, name) for name in NOISE})
-    plan = resolve.plan(whole, facts.counts, facts.width, facts.classes)
-    nu = math.sqrt(facts.width) * plan.level.together / float(plan.local.gradient_bound.mean())
-    return nu, isinstance(plan.noise[0].mechanism, Gaussian)
+    star = ALGORITHMS[STAR] if run.mechanism is None else ALGORITHMS[STAR].tuned(mechanism=run.mechanism)
+    setting = Setting(
+        problem=Problem(loss, records=int(facts.counts.sum()) if run.weighting == "records" else None),
+        counts=facts.counts,
+        dimension=loss.dimension(facts.width, facts.classes),
+        norm_bound=run.row_bound,
+        relation=Relation.parse(run.relation),
+        rounds=1,
+        width=facts.width,
+        precision=run.precision,
+    )
+    star.check(setting)
+    step = star.phases[0]
+    noise = step.perturbation.calibrate(setting, step.solver, _budget(run))
+    level = NoiseLevel(step.perturbation.gradient_noise(setting, noise), math.inf)
+    nu = math.sqrt(facts.width) * level.together / float(setting.gradient_bound.mean())
+    return nu, isinstance(noise.mechanism, Gaussian)
+
+
+def _budget(run: RunSpec) -> TotalBudget:
+    """The total budget of a run whose recipe is chosen."""
+    request = requested(resolve.named_recipe(run), **{name: getattr(run, name) for name in NOISE_FIELDS})
+    if not isinstance(request, TotalBudget):
+        raise InputError("algorithm 'auto' chooses for a total budget; give one, as epsilon and delta.")
+    return request

@@ -42,11 +42,15 @@ class RunSpec(PartOptions):
     """The terms of a run. None means: the recipe's own."""
 
     algorithm: str | Part = option(
-        "dp-admm", help="Name from 'dpadmm algorithms', or 'auto'.", panel=ALGORITHM, first=True, part="algorithm"
+        "dp-admm",
+        help="Name from 'dpadmm algorithms', 'auto', or an import path (mypackage.recipes:MINE).",
+        panel=ALGORITHM,
+        first=True,
+        part="algorithm",
     )
     loss: str | Part | None = option(
         None,
-        help="Name from 'dpadmm losses'.",
+        help="Name from 'dpadmm losses', or an import path (mypackage.losses:MyLoss).",
         panel=PROBLEM,
         shown="logistic; quantile for f-admm and fdp-admm",
         first=True,

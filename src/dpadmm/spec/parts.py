@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from dpadmm._registry import is_import_path, numbers_in
@@ -23,6 +24,7 @@ from dpadmm.papers import ALGORITHMS
 from dpadmm.problems.losses import LOSSES, STATISTICS, Loss
 from dpadmm.problems.penalties import PENALTIES, Penalty
 from dpadmm.problems.sets import SETS, ConvexSet
+from dpadmm.problems.sets.text import written
 from dpadmm.spec.declare import AUTO, RunSpec
 from dpadmm.spec.part import Part
 
@@ -35,6 +37,8 @@ KINDS: dict[str, tuple[type, Mapping[str, Any]]] = {
     "schedule": (Schedule, SCHEDULES),
     "rho_schedule": (RhoSchedule, RHO_SCHEDULES),
 }
+
+_MAIN = ("__main__", "__mp_main__")  # a script, which no other process can import
 
 
 def declared(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +54,7 @@ def declared(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if name in KINDS and value is not None and not isinstance(value, str | Part):
             _check(name, value)
-            found[name] = _registry_name(name, value) or Part(value, _class_path(value) or _module_path(value))
+            found[name] = _registry_name(name, value) or Part(value, _import_path(name, value))
         elif name == "topology" and value is not None and not isinstance(value, str):
             found[name] = _network(value)
     return found
@@ -65,14 +69,20 @@ def imported(run: RunSpec) -> RunSpec:
     Raises:
         InputError: a path names nothing, or a part of another kind.
     """
-    found = {name: text for name in KINDS if isinstance(text := getattr(run, name), str)}
-    paths = {name: text for name, text in found.items() if is_import_path(text, KINDS[name][1])}
-    loaded: dict[str, Any] = {name: load(name, text) for name, text in paths.items()}
-    return replace(run, **loaded) if paths else run
+    loaded: dict[str, Any] = {name: load(name, text) for name in KINDS if _is_path(name, text := getattr(run, name))}
+    found = replace(run, **loaded) if loaded else run
+    if found.loss is None and isinstance(found.algorithm, Part):
+        usual = found.algorithm.value.base_loss
+        return replace(found, loss=load("loss", usual)) if _is_path("loss", usual) else found
+    return found
 
 
 def load(field: str, text: str) -> Part:
-    """The part that an import path names; `field` is that of a run which it is for."""
+    """The part that an import path names; `field` is that of a run which it is for.
+
+    Raises:
+        InputError: the path names nothing, or a part of another kind.
+    """
     kind = field.replace("_", " ")
     module, attribute, *rest = text.split(":")
     try:
@@ -82,22 +92,29 @@ def load(field: str, text: str) -> Part:
     except (ImportError, AttributeError) as error:
         raise InputError(
             f"{kind} {text!r}: there is no such registry name, and as an import path it leads nowhere ({error}). "
-            f"Install the package that has it, or correct the path, which is like mypackage.module:Name."
+            f"Install the package that has it, put its folder on PYTHONPATH, or correct the path, which is like "
+            f"mypackage.module:Name."
         ) from None
-    if isinstance(value, type):
+    if isinstance(value, type) and issubclass(value, KINDS[field][0]):
+        numbers = numbers_in(kind, text, rest)
         try:
-            value = value(*numbers_in(kind, text, rest))
-        except TypeError as error:
+            value = value(*numbers)
+        except (TypeError, ValueError) as error:
             raise InputError(f"{kind} {text!r}: {attribute} cannot be made of these numbers ({error}).") from None
-    elif rest:
-        raise InputError(f"{kind} {text!r}: {attribute} is a value already, and takes no numbers after its name.")
+        return Part(value, text)
     _check(field, value)
+    if rest:
+        raise InputError(f"{kind} {text!r}: {attribute} is a value already, and takes no numbers after its name.")
     return Part(value, text)
 
 
 def given(field: str, text: str) -> Any:
     """For `_registry.build`: a registry name as it is, or the part that an import path names."""
-    return load(field, text).value if is_import_path(text, KINDS[field][1]) else text
+    return load(field, text).value if _is_path(field, text) else text
+
+
+def _is_path(field: str, given: Any) -> bool:
+    return isinstance(given, str) and is_import_path(given, KINDS[field][1])
 
 
 def _check(field: str, value: Any) -> None:
@@ -107,50 +124,73 @@ def _check(field: str, value: Any) -> None:
     kind = field.replace("_", " ")
     if isinstance(value, type) and issubclass(value, expected):
         raise InputError(f"{kind} {value.__name__}: give an instance, {value.__name__}(...), not the class.")
-    raise InputError(f"{kind} {value!r}: must be a registry name, an import path or a {expected.__name__}.")
+    raise InputError(
+        f"{kind} {value!r}: must be a registry name, an import path or an instance of {expected.__name__}."
+    )
 
 
 def _registry_name(field: str, value: Any) -> str | None:
     """The registry name, with numbers, of a part that is the library's own."""
     name = getattr(value, "name", "")
     found = KINDS[field][1].get(name)
-    if found is value:
-        return str(name)
-    return _with_numbers(name, value) if found is type(value) else None
+    if field == "set":
+        text = _with_numbers(name, value) if found is type(value) else None
+        return text if text is not None and "," not in text else written(value)  # a comma would part two sets
+    if isinstance(found, type):
+        return _with_numbers(name, value) if found is type(value) else None
+    return str(name) if found == value else None  # equal will do: scikit-learn's clone makes a copy of a recipe
+
+
+def _import_path(field: str, value: Any) -> str | None:
+    """The path that leads back to an equal value, if there is one."""
+    found = (path for path in (_class_path(value), _module_path(value)) if path is not None)
+    return next((path for path in found if _is_path(field, path)), None)  # a registry name before the colon would win
 
 
 def _class_path(value: Any) -> str | None:
     """The path of its class, with numbers, if that leads back to an equal value."""
     kind = type(value)
     path = f"{kind.__module__}:{kind.__qualname__}"
-    return None if kind.__module__ == "__main__" or _found(path) is not kind else _with_numbers(path, value)
+    return None if kind.__module__ in _MAIN or _found(path) is not kind else _with_numbers(path, value)
 
 
 def _with_numbers(name: str, value: Any) -> str | None:
     """A name and the numbers that its class makes an equal value of; None where there are none such."""
-    if not is_dataclass(value) or isinstance(value, type):
-        return None
-    made_of = [entry for entry in fields(value) if entry.init]
-    numbers = [getattr(value, entry.name) for entry in made_of]
-    if all(entry.default == number for entry, number in zip(made_of, numbers, strict=True)):
-        return name
-    written = [",".join(map(_written, n)) if isinstance(n, tuple) else _written(n) for n in numbers]
+    made_of = [entry for entry in fields(value) if entry.init] if is_dataclass(value) else []
     try:
-        return ":".join((name, *written)) if type(value)(*numbers_in("part", name, written)) == value else None
-    except (InputError, TypeError, ValueError):
+        while made_of and made_of[-1].default == getattr(value, made_of[-1].name):
+            made_of.pop()
+        numbers = [_text(getattr(value, entry.name)) for entry in made_of]
+        made = type(value)(*numbers_in("part", name, numbers))
+        return ":".join((name, *numbers)) if _state(made) == _state(value) else None
+    except (TypeError, ValueError):  # of the class, or of arrays that are compared
         return None
 
 
-def _written(number: Any) -> str:
+def _state(value: Any) -> Any:
+    """What makes a value differ from others of its class; what it has computed and keeps does not."""
+    state = value.__getstate__() or {}
+    if not isinstance(state, dict):
+        return state
+    return {name: entry for name, entry in state.items() if not _is_cache(type(value), name)}
+
+
+def _is_cache(kind: type, name: str) -> bool:
+    return isinstance(getattr(kind, name, None), cached_property)
+
+
+def _text(number: Any) -> str:
+    if isinstance(number, tuple):
+        return ",".join(map(_text, number))
     return repr(float(number)) if isinstance(number, int | float) else str(number)
 
 
 def _module_path(value: Any) -> str | None:
     """The first module that can be imported again and has this very value as an attribute."""
     for name, module in list(sys.modules.items()):
-        if name == "__main__" or getattr(module, "__spec__", None) is None:
+        if name in _MAIN or getattr(module, "__spec__", None) is None:
             continue
-        for attribute, found in list(vars(module).items()):
+        for attribute, found in list(getattr(module, "__dict__", {}).items()):
             if found is value and not attribute.startswith("__"):
                 return f"{name}:{attribute}"
     return None

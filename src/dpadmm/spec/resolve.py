@@ -42,10 +42,16 @@ class ResolvedRun:
     problem: Problem
     noise: NoiseRequest
 
-    def with_norm_bound(self, norm_bound: float) -> ResolvedRun:
-        """The same run with rows clipped to this bound, as where a data set documents one."""
-        run = replace(self.run, norm_bound=norm_bound)
+    def with_data(self, norm_bound: float | None, topology: str | None) -> ResolvedRun:
+        """The same parts where the data say how long rows are, and which node of the topology each owner is."""
+        run = replace(self.run, norm_bound=norm_bound, topology=topology)
+        if run.clip == self.run.clip:
+            return replace(self, run=run)
         return replace(self, run=run, problem=replace(self.problem, domain=_domain(run, self.problem.loss)))
+
+    def tuned(self, **options: Any) -> ResolvedRun:
+        """The same run with these options of its recipe's parts."""
+        return replace(self, run=replace(self.run, **options), recipe=self.recipe.tuned(**options))
 
     def plan(self, counts: IntArray, width: int, classes: int, records_per_person: int = 1) -> Plan:
         """Every number of the run, from public facts.

@@ -21,10 +21,10 @@ class TrainOptions(TypedDict, total=False):
     """Fields of the tables [run], [data] and [simulation]; None leaves a field as it is."""
 
     algorithm: str | Algorithm | None
-    """Name from 'dpadmm algorithms', or 'auto'."""
+    """Name from 'dpadmm algorithms', 'auto', or an import path (mypackage.recipes:MINE)."""
 
     loss: str | Loss | None
-    """Name from 'dpadmm losses'."""
+    """Name from 'dpadmm losses', or an import path (mypackage.losses:MyLoss)."""
 
     tau: float | Sequence[float] | None
     """Level of a quantile regression, or several that share the budget: 0.1,0.9."""

@@ -22,8 +22,7 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.setting import TotalBudget
 from dpadmm.admm.solvers import Sgd, Svrg
 from dpadmm.errors import InputError
-from dpadmm.spec import resolve
-from dpadmm.spec.declare import RunSpec
+from dpadmm.spec.resolve import ResolvedRun
 
 BATCHES = (0.01, 0.03, 0.1, 0.3)
 UPDATES = (3, 10, 30, 100)
@@ -50,12 +49,12 @@ class Choice:
         return asdict(self)
 
 
-def choose(run: RunSpec, counts: IntArray, width: int, classes: int) -> tuple[RunSpec, tuple[Choice, ...]]:
-    """The spec with its mini-batches and inner steps filled in, and all that was looked at.
+def choose(asked: ResolvedRun, counts: IntArray, width: int, classes: int) -> tuple[ResolvedRun, tuple[Choice, ...]]:
+    """The run with its mini-batches and inner steps filled in, and all that was looked at.
 
     What the spec names itself is left as it is.
     """
-    asked = resolve.resolved(run)
+    run = asked.run
     solver = asked.recipe.phases[0].solver
     if not isinstance(solver, Sgd) or (isinstance(solver, Svrg) and solver.sampling != "poisson"):
         raise InputError(
@@ -67,7 +66,7 @@ def choose(run: RunSpec, counts: IntArray, width: int, classes: int) -> tuple[Ru
     batches = BATCHES if run.batch is None else (run.batch,)
     updates = UPDATES if run.updates is None else (run.updates,)
     found = [
-        _looked_at(replace(run, batch=batch, updates=steps), counts, width, classes)
+        _looked_at(asked.tuned(batch=batch, updates=steps), counts, width, classes)
         for batch in batches
         for steps in updates
     ]
@@ -75,11 +74,11 @@ def choose(run: RunSpec, counts: IntArray, width: int, classes: int) -> tuple[Ru
     good = [choice for choice in found if choice.error <= AS_GOOD * least]
     taken = min(good, key=lambda choice: (choice.records, choice.error))
     table = tuple(replace(choice, chosen=choice is taken) for choice in found)
-    return replace(run, batch=taken.batch, updates=taken.updates), table
+    return asked.tuned(batch=taken.batch, updates=taken.updates), table
 
 
-def _looked_at(run: RunSpec, counts: IntArray, width: int, classes: int) -> Choice:
-    plan = resolve.plan(run, counts, width, classes)
+def _looked_at(candidate: ResolvedRun, counts: IntArray, width: int, classes: int) -> Choice:
+    plan = candidate.plan(counts, width, classes)
     setting, solver = plan.local, plan.algorithm.phases[0].solver
     assert isinstance(solver, Sgd)
     assert plan.level.spread is not None

@@ -352,7 +352,7 @@ def test_an_evaluation_as_well_is_refused(asked):
 
 
 def test_mini_batches_that_the_engine_chooses_are_those_that_run(asked, monkeypatch):
-    monkeypatch.setattr("dpadmm.engine.prepare.choose", lambda run, *public: (replace(run, updates=2), ()))
+    monkeypatch.setattr("dpadmm.engine.prepare.choose", lambda asked, *public: (asked.tuned(updates=2), ()))
     chosen = with_choices(prepare(asked("obj-g", updates=1)))  # which has no mini-batches, and is quick to account for
     for part in (chosen, chosen.turned(0)):
         assert part.plan.algorithm.phases[0].solver.updates == part.experiment.run.updates == 2

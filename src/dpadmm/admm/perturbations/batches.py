@@ -203,10 +203,11 @@ class UniformCost(Cost):
     def _best_split(self, agent: int, multiplier: float) -> float:
         """The share of the noise's variance that the proof gives to the anchor, so that it proves most."""
 
-        def cost(log_split: float) -> float:
+        def cost_of_split(log_split: float) -> float:
             return self.total(self._with(agent, multiplier, math.exp(log_split)), float(self._deltas[agent]))
 
-        found = minimize_scalar(cost, bounds=(math.log(1e-4), math.log(0.9)), method="bounded", options={"maxiter": 12})
+        bounds = (math.log(1e-4), math.log(0.9))
+        found = minimize_scalar(cost_of_split, bounds=bounds, method="bounded", options={"maxiter": 12})
         return math.exp(float(found.x))
 
 

@@ -96,7 +96,8 @@ class Topology:
             raise InputError("graph: it is directed, and neighbours must hear each other; use to_undirected().")
         labels = list(network.nodes)
         if order is None:
-            numbers = all(isinstance(label, int) for label in labels) and set(labels) == set(range(len(labels)))
+            whole = all(isinstance(label, int | np.integer) for label in labels)
+            numbers = whole and set(labels) == set(range(len(labels)))
             order = range(len(labels)) if numbers else labels
         place = {label: number for number, label in enumerate(order)}
         if len(order) != len(place) or set(place) != set(labels):

@@ -10,15 +10,12 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._plots import empty_figure, save
-from dpadmm._registry import build
 from dpadmm.datasets.curves import Basis, Curves, coefficient_function, parse, scores
 from dpadmm.datasets.curves.slope import slopes
 from dpadmm.engine.output.model import Model
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import LOSSES
 from dpadmm.problems.rows import RowRules
-from dpadmm.spec import resolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +34,13 @@ class CurveModel:
     @classmethod
     def of(cls, result: Result, run: int = 0) -> CurveModel:
         """The model of one of a simulation's runs."""
-        terms, data = result.experiment.run, result.dataset
+        terms, data, loss = result.experiment.run, result.dataset, result.plan.setting.problem.loss
         guarantee = str(result.guarantee) if result.guarantee else "none: the recipe is not private"
         if data.basis is None:
             raise InputError(f"the records of {data.name!r} are no curves; a coefficient function needs some.")
         smoothing = result.experiment.data.smoothing or 0.0
         return cls._made(
-            data.basis, resolve.loss_text(terms), result.models[run], terms.clip, smoothing, guarantee, data.truth
+            data.basis, loss.name, loss.levels, result.models[run], terms.clip, smoothing, guarantee, data.truth
         )
 
     @classmethod
@@ -54,27 +51,28 @@ class CurveModel:
             raise InputError(f"the model in {str(folder)!r} is not one of curves; it has no coefficient function.")
         smoothing = ((given["encoder"] or {}).get("curve") or {}).get("smoothing", 0.0)
         basis = parse(given["basis"])
-        return cls._made(basis, given["loss"], coefficients, given["norm_bound"], smoothing, given["guarantee"], None)
+        bound, guarantee = given["norm_bound"], given["guarantee"]
+        return cls._made(basis, given["loss"], found.levels, coefficients, bound, smoothing, guarantee, None)
 
     @classmethod
     def _made(
         cls,
         basis: Basis,
-        loss_text: str,
+        loss: str,
+        levels: tuple[float, ...],
         coefficients: FloatArray,
         norm_bound: float,
         smoothing: float,
         guarantee: str,
         truth: Callable[[FloatArray], FloatArray] | None,
     ) -> CurveModel:
-        loss = build("loss", LOSSES, loss_text)
-        if not loss.levels:
-            raise InputError(f"a coefficient function of loss {loss.name!r}: only quantile regressions have one here.")
-        columns = coefficients.reshape(-1, len(loss.levels))
+        if not levels:
+            raise InputError(f"a coefficient function of loss {loss!r}: only quantile regressions have one here.")
+        columns = coefficients.reshape(-1, len(levels))
         has_intercept = len(columns) > basis.size
-        intercepts = columns[-1] if has_intercept else np.zeros(len(loss.levels))
-        weights = slopes(coefficients[None, :], basis.size, len(loss.levels))[0]
-        return cls(basis, loss.levels, weights, intercepts, norm_bound, smoothing, guarantee, truth)
+        intercepts = columns[-1] if has_intercept else np.zeros(len(levels))
+        weights = slopes(coefficients[None, :], basis.size, len(levels))[0]
+        return cls(basis, levels, weights, intercepts, norm_bound, smoothing, guarantee, truth)
 
     def slope(self, t: FloatArray) -> FloatArray:
         """beta_tau at every time in [0, 1]; (levels, times)."""

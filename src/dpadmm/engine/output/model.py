@@ -26,19 +26,16 @@ class Model:
 
     description: dict[str, Any]
     coefficients: NDArray[np.float64]
+    levels: tuple[float, ...]  # of a quantile regression
 
     @classmethod
     def load(cls, folder: Path) -> Model:
         try:
             description = read_json(folder / "model.json", "model")
-            return cls(description, np.asarray(description["coefficients"], dtype=np.float64))
+            coefficients = np.asarray(description["coefficients"], dtype=np.float64)
+            return cls(description, coefficients, tuple(map(float, description["tau"])))
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{str(folder)!r} is not the folder of a finished run: no readable model.json.") from None
-
-    @property
-    def levels(self) -> tuple[float, ...]:
-        """Of a quantile regression."""
-        return self.loss.levels
 
     @property
     def loss(self) -> Loss:
@@ -70,6 +67,7 @@ def described_model(result: Result) -> dict[str, Any]:
     return {
         "algorithm": str(run.algorithm),
         "loss": resolve.loss_text(run),
+        "tau": list(result.plan.setting.problem.loss.levels),
         "classes": list(data.classes) if data.classes else None,
         "features": [*data.feature_names, *(["(intercept)"] if run.intercept else [])],
         "norm_bound": run.clip,

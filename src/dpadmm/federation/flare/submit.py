@@ -23,8 +23,10 @@ from dpadmm.federation.flare.provisioning import ADMIN, Federation
 from dpadmm.federation.flare.site_rules import OWNER_CLASSES, SERVER_CLASSES
 from dpadmm.federation.server.run_folder import OVER, RunFolder
 from dpadmm.owner.request import is_name
+from dpadmm.spec import auto, resolve
 from dpadmm.spec.columns import Schema
-from dpadmm.spec.declare import WAIT, Experiment
+from dpadmm.spec.declare import AUTO, WAIT, Experiment, RunSpec
+from dpadmm.spec.part import refuse_own_parts
 
 Watch = Callable[[dict[str, Any]], None]
 """Told the run's status whenever it changes."""
@@ -38,6 +40,7 @@ def prepare(federation: Federation, experiment: Experiment, name: str, schema: S
     """A run's folder at the coordinator, new or to be taken up again; everything that can be checked before is."""
     if not is_name(name) or "/" in name or name.startswith("."):
         raise InputError(f"run name {name!r}: at most 100 letters, without '/', and not beginning with a dot.")
+    _check_parts(experiment.run)
     columns = schema or Schema.read(federation.server.parent / "columns.toml")
     owners = experiment.federation.owners or federation.owners
     for owner in owners:
@@ -49,6 +52,15 @@ def prepare(federation: Federation, experiment: Experiment, name: str, schema: S
             raise InputError(f"public_test: there is no file {str(path)!r}.")
         experiment = experiment.changed(public_test=str(path))
     return RunFolder.create(federation.folder / "coordinator" / "runs" / name, experiment, columns)
+
+
+def _check_parts(run: RunSpec) -> None:
+    """Refuses what no owner could make a recipe and a problem of: names that nobody has, and parts of one's own."""
+    refuse_own_parts(run, "the terms of a federation")
+    if run.algorithm == AUTO:
+        auto.check(run)
+    else:
+        resolve.resolved(run)
 
 
 def submit(

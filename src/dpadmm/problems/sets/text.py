@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
+from dataclasses import fields
 from inspect import signature
 from typing import Any, NoReturn
+
+import numpy as np
 
 from dpadmm._registry import build
 from dpadmm.errors import InputError, unknown
@@ -33,6 +37,30 @@ def parse(text: str) -> ConvexSet:
     except (ValueError, RecursionError) as error:
         raise error if isinstance(error, InputError) else InputError(f"set {_cut(text)}: not JSON ({error}).") from None
     return _set(found, 0)
+
+
+def written(domain: ConvexSet) -> str | None:
+    """The JSON that `parse` reads as this set; None for a set that is not the library's own, or not made of numbers."""
+    try:
+        text = json.dumps(_content(domain), allow_nan=False)
+        return text if parse(text) == domain else None
+    except (TypeError, ValueError, KeyError):
+        return None
+
+
+def _content(domain: Any) -> dict[str, Any]:
+    name = {kind: name for name, kind in (SETS | WRITTEN).items()}[type(domain)]
+    if isinstance(domain, Intersection | Each):
+        return {name: [_content(member) for member in domain.members]}
+    return {name: {entry.name: _numbers(getattr(domain, entry.name)) for entry in fields(domain) if entry.init}}
+
+
+def _numbers(value: Any) -> Any:
+    """As JSON has them: lists, and null where there is no limit."""
+    found = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(found, list | tuple):
+        return [_numbers(entry) for entry in found]
+    return None if isinstance(found, float) and math.isinf(found) else found
 
 
 def _short(text: str) -> ConvexSet:

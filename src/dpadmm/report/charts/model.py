@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm._registry import build
 from dpadmm.applications.curves.model import CurveModel
-from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.report.charts.thinning import numbers
 from dpadmm.report.document import Axis, Chart, Series
 from dpadmm.report.reading import Found, blame
@@ -52,7 +50,7 @@ def _coefficients(run: Found) -> tuple[list[str], list[str], np.ndarray]:
     if not 1 <= columns <= COLUMNS:  # a statistic, or too many classes to be told apart
         return [f"number {place + 1}" for place in range(values.size)], ["value"], values.reshape(-1, 1)
     classes = model["classes"] or []
-    levels = build("loss", LOSSES | STATISTICS, model["loss"]).levels
+    levels = model["tau"]  # as they were written down: a report imports no loss of somebody's own
     if columns == len(levels):
         labels = [f"tau {level:g}" for level in levels]
     elif columns == len(classes):
