@@ -14,8 +14,8 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from dpadmm._kernels.compiled import compiled
 from dpadmm.errors import InputError, unknown
-from dpadmm.problems.kernels.compiled import compiled
 
 PRECISIONS = ("float64", "float32")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from dpadmm.problems.kernels.compiled import compiled
+from dpadmm._kernels.compiled import compiled
 
 
 @compiled(parallel=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpadmm.problems.kernels.compiled import compiled
+from dpadmm._kernels.compiled import compiled
 
 CLASSES_AT_ONCE = 5
 ROWS_AT_ONCE = 8

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from dpadmm.problems.kernels.compiled import compiled
-from dpadmm.problems.kernels.loss_functions import derivative
+from dpadmm._kernels.compiled import compiled
+from dpadmm._kernels.loss_functions import derivative
 
 WIDEST = 15  # columns; longer rows fill vectors by themselves
 BLOCK = 128

@@ -6,7 +6,7 @@ Sarwate (2011, eq. 9), twice continuously differentiable. It is never below max(
 
 from __future__ import annotations
 
-from dpadmm.problems.kernels.compiled import compiled
+from dpadmm._kernels.compiled import compiled
 
 
 @compiled()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange
 
-from dpadmm.problems.kernels.compiled import compiled
+from dpadmm._kernels.compiled import compiled
 from dpadmm.problems.kernels.few_classes import add_rows, scores_of
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from dpadmm.problems.kernels.compiled import compiled
-from dpadmm.problems.kernels.loss_functions import curvature, derivative, value
+from dpadmm._kernels.compiled import compiled
+from dpadmm._kernels.loss_functions import curvature, derivative, value
 
 BLOCK = 32
 

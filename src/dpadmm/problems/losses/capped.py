@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from dpadmm._kernels import loss_functions
+from dpadmm._kernels.compiled import implements
 from dpadmm.errors import InputError
-from dpadmm.problems.kernels import loss_functions
-from dpadmm.problems.kernels.compiled import implements
 from dpadmm.problems.losses.base import MarginLoss, signs
 from dpadmm.problems.losses.softmax import Softmax
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from dpadmm._kernels import loss_functions
+from dpadmm._kernels.compiled import implements
 from dpadmm.errors import InputError
-from dpadmm.problems.kernels import loss_functions
-from dpadmm.problems.kernels.compiled import implements
 from dpadmm.problems.kernels.smoothed_plus import corner, corner_bend, corner_slope
 from dpadmm.problems.losses.base import MarginLoss, signs
 

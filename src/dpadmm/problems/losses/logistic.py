@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from dpadmm.problems.kernels import loss_functions
-from dpadmm.problems.kernels.compiled import implements
+from dpadmm._kernels import loss_functions
+from dpadmm._kernels.compiled import implements
 from dpadmm.problems.losses.base import MarginLoss, signs
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
+from dpadmm._kernels import loss_functions
+from dpadmm._kernels.compiled import implements
 from dpadmm.errors import InputError
-from dpadmm.problems.kernels import loss_functions
-from dpadmm.problems.kernels.compiled import implements
 from dpadmm.problems.kernels.smoothed_plus import corner, corner_bend, corner_slope
 from dpadmm.problems.losses.base import MarginLoss, numbers
 from dpadmm.problems.shards import Shards

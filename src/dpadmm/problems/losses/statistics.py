@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
+from dpadmm._kernels import loss_functions
+from dpadmm._kernels.compiled import implements
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
-from dpadmm.problems.kernels import loss_functions, moments
-from dpadmm.problems.kernels.compiled import implements
+from dpadmm.problems.kernels import moments
 from dpadmm.problems.losses.base import Loss, kernels
 from dpadmm.problems.shards import Shards
 

@@ -26,8 +26,8 @@ from numba import types
 from numba.core import compiler, serialize
 from numba.core.caching import NullCache
 
-from dpadmm.problems.kernels import tags
-from dpadmm.problems.kernels.loss_digest import ROOM
+from dpadmm._kernels import tags
+from dpadmm._kernels.loss_digest import OWN, PACKAGE
 
 _REBUILD: Any = compiler.CompileResult._rebuild
 _DUMPS: Any = serialize.dumps
@@ -76,7 +76,7 @@ class KernelCache(NullCache):
     def _file(self, sig: Any, codegen: Any) -> Path | None:
         """Where the code for a signature is kept; None where it is compiled in memory only."""
         name = f"{self._function.__module__}.{self._function.__qualname__}"
-        if not isinstance(sig, tuple) or not name.startswith(ROOM) or "<locals>" in name:
+        if not isinstance(sig, tuple) or not name.startswith(OWN) or "<locals>" in name:
             return None
         classes = [found for each in sig for found in _classes(each)]
         folder: Path | None = self._home
@@ -87,7 +87,7 @@ class KernelCache(NullCache):
         versions = (numba.__version__, sys.implementation.cache_tag, getattr(sys, "abiflags", ""))
         named = [f"{each.__module__}.{each.__qualname__}" for each in classes]
         key = repr((name, [str(each) for each in sig], named, versions, codegen.magic_tuple()))
-        return folder / f"{name.removeprefix(ROOM)}-{hashlib.sha256(key.encode()).hexdigest()[:32]}{_SUFFIX}"
+        return folder / f"{name.removeprefix(PACKAGE)}-{hashlib.sha256(key.encode()).hexdigest()[:32]}{_SUFFIX}"
 
     def _folder_outside(self, classes: list[type]) -> Path | None:
         found = hashlib.sha256(self._home.name.encode())

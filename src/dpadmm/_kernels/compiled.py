@@ -2,8 +2,9 @@
 
 Numba's own cache notices a change of the file a function stands in, but not of the functions it calls: a kernel
 compiled with yesterday's loss would go on computing yesterday's gradient. Here the cache folder is named by a digest
-of every source of this room, so any change anywhere in it is a new folder. Kernels of a loss from outside the room lie
-in a folder that is named by the digest of that loss as well (`loss_digest.py`).
+of every source of the rooms that hold compiled functions (`ROOMS`), so any change anywhere in them is a new folder.
+Kernels of a loss from outside these rooms lie in a folder that is named by the digest of that loss as well
+(`loss_digest.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import Any
 
 import numba
 
-from dpadmm.problems.kernels import tags
-from dpadmm.problems.kernels.kernel_cache import KernelCache
+from dpadmm._kernels import tags
+from dpadmm._kernels.kernel_cache import KernelCache
+from dpadmm._kernels.loss_digest import ROOMS
 
-_ROOM = Path(__file__).parents[1]  # problems/: losses and kernels alike
+_PACKAGE = Path(__file__).parents[1]
 
 # Sums may be re-ordered and multiply-adds fused (that is what makes a dot product fast); nothing that would
 # change the meaning of infinities or NaN is allowed. The order chosen is fixed at compile time, so results repeat.
@@ -28,8 +30,9 @@ _FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 def _cache_folder() -> str:
     digest = hashlib.sha256()
-    for source in sorted(_ROOM.rglob("*.py")):
-        digest.update(source.read_bytes())
+    for room in ROOMS:
+        for source in sorted((_PACKAGE / room).rglob("*.py")):
+            digest.update(source.read_bytes())
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return str(Path(home) / "dpadmm" / digest.hexdigest()[:16])
 
@@ -40,7 +43,7 @@ _CACHE_FOLDER = _cache_folder()
 def compiled(*, parallel: bool = False, fast: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`numba.njit`, cached in a folder that belongs to exactly this state of the sources.
 
-    A function that stands outside `problems/` is compiled in memory: nothing here knows what it depends on.
+    A function that stands outside `ROOMS` is compiled in memory: nothing here knows what it depends on.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numba
 import pytest
 
-from dpadmm.problems.kernels import compiled as room
-from dpadmm.problems.kernels import loss_functions
-from dpadmm.problems.kernels.compiled import compiled, implements
+from dpadmm._kernels import compiled as room
+from dpadmm._kernels import loss_functions
+from dpadmm._kernels.compiled import compiled, implements
 
 
 class Tripled(NamedTuple):
@@ -45,8 +45,8 @@ def slope(loss: Any, margin: float, target: float) -> float:
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the room's sources, which the cache folder is named after."""
-    sources = shutil.copytree(room._ROOM, tmp_path / "problems", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(room, "_ROOM", Path(sources))
+    sources = shutil.copytree(room._PACKAGE, tmp_path / "dpadmm", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(room, "_PACKAGE", Path(sources))
     return Path(sources)
 
 
@@ -54,7 +54,9 @@ def test_a_copy_of_the_same_sources_has_the_same_cache_folder(copy: Path) -> Non
     assert room._cache_folder() == room._CACHE_FOLDER
 
 
-@pytest.mark.parametrize("changed", ["losses/hinge.py", "kernels/dense.py", "kernels/compiled.py", "shards.py"])
+@pytest.mark.parametrize(
+    "changed", ["problems/losses/hinge.py", "problems/kernels/dense.py", "_kernels/compiled.py", "problems/shards.py"]
+)
 def test_a_changed_source_has_a_cache_folder_of_its_own(copy: Path, changed: str) -> None:
     before = room._cache_folder()
     source = copy / changed
@@ -67,7 +69,7 @@ def test_a_changed_source_has_a_cache_folder_of_its_own(copy: Path, changed: str
 
 def test_a_new_source_has_a_cache_folder_of_its_own(copy: Path) -> None:
     before = room._cache_folder()
-    (copy / "losses" / "quantile.py").write_text("SLOPE = 0.5\n")
+    (copy / "problems" / "losses" / "quantile.py").write_text("SLOPE = 0.5\n")
     assert room._cache_folder() != before
 
 

@@ -37,8 +37,8 @@ print(json.dumps({"totals": totals, "read": sum(read.values()), "compiled": sum(
 
 LOSS = """
 from typing import NamedTuple
-from dpadmm.problems.kernels import loss_functions
-from dpadmm.problems.kernels.compiled import implements
+from dpadmm._kernels import loss_functions
+from dpadmm._kernels.compiled import implements
 {imports}
 
 class Tag(NamedTuple):

@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-ROOM = f"{__name__.rsplit('.', 2)[0]}."  # problems/: its sources name the library's own cache folder
+PACKAGE = f"{__name__.partition('.')[0]}."
+ROOMS = ("_kernels", "problems", "release")  # their sources name the library's own cache folder
+OWN = tuple(f"{PACKAGE}{room}." for room in ROOMS)
 _LIBRARIES = {*sys.stdlib_module_names, "numpy", "numba"}  # Numba brings its own code for these: a name says enough
 _CONSTANTS = (type(None), type(...), bool, int, float, complex, str, bytes, slice)
 
@@ -190,4 +192,4 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _library(module: str) -> bool:
-    return module.partition(".")[0] in _LIBRARIES or module.startswith(ROOM)
+    return module.partition(".")[0] in _LIBRARIES or module.startswith(OWN)

@@ -10,7 +10,7 @@ from typing import Any
 from numba import types
 from numba.extending import overload
 
-from dpadmm.problems.kernels.loss_digest import ROOM, digest
+from dpadmm._kernels.loss_digest import OWN, digest
 
 _BODIES: dict[type, dict[Callable[..., Any], Callable[..., Any]]] = {}
 _STUBS: set[Callable[..., Any]] = set()
@@ -19,8 +19,8 @@ _FIRST: dict[type, str | None] = {}  # the digest with which compiled code first
 
 
 def own(tag: type) -> bool:
-    """Whether a tag stands in `problems/`, whose sources name the library's own cache folder."""
-    return tag.__module__.startswith(ROOM)
+    """Whether a tag stands in one of the rooms whose sources name the library's own cache folder."""
+    return tag.__module__.startswith(OWN)
 
 
 def register(stub: Callable[..., Any], tag: type, body: Callable[..., Any]) -> None:

@@ -1,0 +1,1 @@
+"""What depends on records and leaves an owner: integer rows and slopes, exact sums, exact noise (PRIVATE_CORE)."""

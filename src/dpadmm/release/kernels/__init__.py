@@ -1,0 +1,1 @@
+"""Compiled loops over integer rows: the sums that are released, one pass over an agent's records each."""
