@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
-from dpadmm._fields import Declaration, declarations
+from dpadmm._fields import Declaration, declarations, is_option
 from dpadmm.admm.consensus import CONSENSUS
 from dpadmm.admm.perturbations import PERTURBATIONS
 from dpadmm.admm.schedules import SCHEDULES
@@ -50,7 +50,7 @@ def part_options(parts: Iterable[type] = PARTS) -> list[Declaration]:
         for entry in (entry for entry in fields(part) if entry.init):
             kind, first = str(entry.type).removesuffix(" | None"), types.get(entry.name)
             types.setdefault(entry.name, (kind, part.__name__))
-            if entry.metadata:
+            if is_option(entry):
                 declared = Declaration.of(entry)
                 if found.setdefault(entry.name, declared) != declared:
                     raise ValueError(f"{part.__name__}.{entry.name}: another part declares this option differently.")

@@ -8,6 +8,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Real
 from typing import Any, TypeVar
 
+from dpadmm._ranges import RANGE, PublicRange
 from dpadmm.errors import InputError, unknown
 
 Table = TypeVar("Table")
@@ -37,6 +38,7 @@ def option(
     shown: str | None = None,
     first: bool = False,
     part: str | None = None,
+    within: PublicRange | None = None,
 ) -> Any:
     """A field of a dataclass with all that is said about it, from which flags, types and reference pages are made.
 
@@ -49,9 +51,11 @@ def option(
         shown: The default as people read it, where that is not the value itself.
         first: Whether it is among the options people need first.
         part: The kind of part the field names, such as "loss"; in Python such a part can be given as it is.
+        within: The public range of its numbers; `_ranges.check_ranges` enforces it.
     """
     facts = {"help": help, "panel": panel, "flag": flag, "off_flag": off_flag, "shown": shown, "first": first}
-    return field(default=default, metadata={**facts, "part": part})
+    limits = {} if within is None else {RANGE: within}
+    return field(default=default, metadata={**facts, "part": part, **limits})
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Declaration:
     @classmethod
     def of(cls, entry: Field[Any]) -> Declaration:
         """What was declared, with the flag that follows from the name where no other is given."""
-        facts = dict(entry.metadata)
+        facts = {name: fact for name, fact in entry.metadata.items() if name != RANGE}
         if facts["flag"] is None:
             facts["flag"] = f"--{entry.name.replace('_', '-')}"
         if facts["shown"] is None and entry.default not in (None, ()) and not isinstance(entry.default, bool):
@@ -82,7 +86,12 @@ class Declaration:
 
 def declarations(owner: Any) -> list[Declaration]:
     """The declared fields of a dataclass, in the order of its signature."""
-    return [Declaration.of(entry) for entry in _in_order(owner) if entry.metadata]
+    return [Declaration.of(entry) for entry in _in_order(owner) if is_option(entry)]
+
+
+def is_option(entry: Field[Any]) -> bool:
+    """Whether a field was declared by `option`; others may have metadata as well."""
+    return "help" in entry.metadata
 
 
 def names(owner: Any) -> list[str]:
@@ -123,8 +132,18 @@ def typed(owner: Any, name: str, value: Any, where: str) -> Any:
     """The value as its field wants it, or an `InputError` that says where it came from and what it must be.
 
     A whole number where a fraction is expected is fine; a string is not. None is fine where the field may be None.
+    Numbers must lie in the public range of their field, where it has one.
     """
-    text = str(next(entry.type for entry in fields(owner) if entry.name == name))
+    entry = next(entry for entry in fields(owner) if entry.name == name)
+    found = _of_kind(str(entry.type), name, value, where)
+    if RANGE in entry.metadata and found is not None:
+        for number in found if isinstance(found, tuple) else (found,):
+            entry.metadata[RANGE].check(where, name, number)
+    return found
+
+
+def _of_kind(text: str, name: str, value: Any, where: str) -> Any:
+    """The value in the type that a field's annotation says."""
     if value is None and text.endswith("| None"):
         return None
     kind, number = text.split(" ")[0], _is_number(value)
