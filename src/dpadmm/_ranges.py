@@ -41,15 +41,16 @@ class PublicRange:
         """Whether this is a number of the range; booleans, texts and NaN are none."""
         if isinstance(value, bool) or not isinstance(value, Real):
             return False
-        size = -value if self.signed and value < 0 else value
-        if not (self.low <= size <= self.high or (self.zero and value == 0)):
+        number: Any = value
+        size = -number if self.signed and number < 0 else number
+        if not (self.low <= size <= self.high or (self.zero and number == 0)):
             return False
-        return not self.whole or value == int(value)  # type: ignore[call-overload] # every such number can be made int
+        return not self.whole or number == int(number)
 
     def check(self, place: str, name: str, value: Any) -> None:
         """Raises an `InputError` that names the place, the value and the range, unless the range holds the value."""
         if not self.holds(value):
-            raise InputError(f"{place}: {name} = {_shown(value)} must be {self}.")
+            raise InputError(f"{place}: {name} = {shown(value)} must be {self}.")
 
     def __str__(self) -> str:
         kind = "a whole number" if self.whole else "a number"
@@ -90,7 +91,7 @@ def _plain(number: float) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:g}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """The value for a message: Python writes out no integer of thousands of digits."""
     text = "an integer with many digits" if isinstance(value, int) and abs(value) > 10**_LONGEST else repr(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
@@ -111,6 +112,9 @@ WIDTHS_OR_ZERO = PublicRange(1e-12, 1e9, zero=True)
 SHARES = PublicRange(1e-6, 1.0 - 1e-6)
 """Of a part of a whole: levels of quantiles, caps of probabilities, shares of a budget."""
 
+RATIOS = PublicRange(0.0, 1.0)
+"""Of a mixture of two, each of which may be left out."""
+
 STRENGTHS = PublicRange(1e-12, 1e9, zero=True)
 """Of a penalty's weight."""
 
@@ -118,7 +122,10 @@ EPSILONS = PublicRange(1e-9, 1e9)
 DELTAS = PublicRange(1e-100, 1.0 - 1e-6, zero=True)
 
 COUNTS = PublicRange(1, 10**9, whole=True)
-"""Of rounds, records, agents, columns."""
+"""Of rounds, columns, one agent's records."""
+
+TOTALS = PublicRange(1, 10**15, whole=True)
+"""Of the records of all agents together."""
 
 ENTRIES = PublicRange(1e-15, 1e9, zero=True, signed=True)
 """Of a number in a vector or table that describes a set."""

@@ -226,7 +226,7 @@ def test_a_penalty_without_parameters_refuses_a_number_that_could_be_meant_as_it
 
 @pytest.mark.parametrize("text", ["elastic-net:-0.1", "elastic-net:1.5", "elastic-net:nan"])
 def test_a_ratio_outside_zero_to_one_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"ratio .* must lie in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"ratio = .* must be a number from 0 to 1"):
         build("penalty", PENALTIES, text)
 
 
@@ -341,16 +341,16 @@ def test_prox_of_mcp_and_scad_are_the_thresholds_of_the_papers() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("mcp:0", "'mcp': reach 0.0 must be a positive number"),
-        ("mcp:-1", "reach -1.0 must be"),
-        ("mcp:inf", "reach inf must be"),
-        ("mcp:nan", "reach nan must be"),
+        ("mcp:0", "'mcp': reach = 0.0 must be a number from 1e-09"),
+        ("mcp:-1", "reach = -1.0 must be"),
+        ("mcp:inf", "reach = inf must be"),
+        ("mcp:nan", "reach = nan must be"),
         ("mcp:1:2", "does not take 2 number"),
-        ("scad:1:1", "'scad': knee 1.0 must be zero or more, and below the reach 1.0"),
-        ("scad:-1:1", "knee -1.0 must be"),
-        ("scad:nan:1", "knee nan must be"),
-        ("scad:4", "knee 4.0 must be zero or more, and below the reach 3.7"),
-        ("scad:1:inf", "reach inf must be"),
+        ("scad:1:1", "'scad': knee = 1.0 must be below the reach, 1.0"),
+        ("scad:-1:1", "knee = -1.0 must be"),
+        ("scad:nan:1", "knee = nan must be"),
+        ("scad:4", "knee = 4.0 must be below the reach, 3.7"),
+        ("scad:1:inf", "reach = inf must be"),
     ],
 )
 def test_a_reach_or_knee_that_makes_no_sense_is_refused(text: str, words: str) -> None:
@@ -360,7 +360,7 @@ def test_a_reach_or_knee_that_makes_no_sense_is_refused(text: str, words: str) -
 
 @pytest.mark.parametrize("width", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_width_that_is_not_positive_is_refused(width: float) -> None:
-    with pytest.raises(InputError, match=f"half-width {width} must be a positive number"):
+    with pytest.raises(InputError, match=f"width = {width} must be a number from 1e-12"):
         L1().rounded(width)
-    with pytest.raises(InputError, match=r"ratio 1.5 must lie in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"ratio = 1.5 must be a number from 0 to 1"):
         RoundedElasticNet(1.5, 1.0)

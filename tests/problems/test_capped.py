@@ -143,7 +143,7 @@ def test_a_cap_near_one_is_no_cap(capped: Any, ordinary: Any) -> None:
     width, targets = 1 if capped is CappedLogistic else CLASSES, rng.integers(2, size=100)
     scores = 3.0 * rng.normal(size=(100, width))
     for method in (values, gradients):
-        near, plain = method(capped(1.0 - 1e-12), scores, targets), method(ordinary(), scores, targets)
+        near, plain = method(capped(1.0 - 1e-6), scores, targets), method(ordinary(), scores, targets)
         np.testing.assert_allclose(near, plain, rtol=1e-13, atol=1e-15)
 
 
@@ -174,7 +174,7 @@ def test_no_record_pulls_harder_than_the_cap_whatever_the_scores(cap: float, pre
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-@pytest.mark.parametrize("cap", [1e-3, 1e-6, 1e-10])
+@pytest.mark.parametrize("cap", [1e-3, 1e-5, 1e-6])
 def test_small_caps_hold_just_beyond_the_corner(cap: float, precision: str) -> None:
     """Where the own class has nearly all of the probability, and what it misses is a difference of like numbers."""
     loss = CappedSoftmax(cap)
@@ -300,7 +300,7 @@ def test_records_in_float32_say_nearly_the_same(loss: Loss) -> None:
 @pytest.mark.parametrize("kind", [CappedLogistic, CappedSoftmax])
 @pytest.mark.parametrize("cap", [0.0, 1.0, -0.3, 1.5, math.nan, math.inf])
 def test_a_cap_outside_of_its_range_is_refused(kind: Any, cap: float) -> None:
-    with pytest.raises(InputError, match=rf"loss '{kind.name}': the cap {cap!r} must lie between 0 and 1, such as"):
+    with pytest.raises(InputError, match=rf"loss '{kind.name}': cap = {cap!r} must be a number from 1e-06 to 0.999999"):
         kind(cap)
 
 

@@ -59,5 +59,5 @@ def test_taking_agents_keeps_the_number_of_all_records() -> None:
 
 @pytest.mark.parametrize("strength", [-1e-9, np.nan, np.inf])
 def test_a_strength_that_is_no_number_is_refused(strength: float) -> None:
-    with pytest.raises(InputError, match=f"penalty strength {strength!r}"):
+    with pytest.raises(InputError, match=f"problem: strength = {strength!r} must be 0 or a number from 1e-12"):
         Problem(strength=strength)

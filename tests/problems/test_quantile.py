@@ -199,7 +199,7 @@ def test_a_rounded_slope_is_a_subgradient_up_to_the_slack(level: float, rng: np.
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.2, 1.5, math.nan, math.inf])
 @pytest.mark.parametrize("name", ["quantile", "smoothed-quantile", "quantiles"])
 def test_a_level_outside_zero_and_one_is_refused(name: str, level: float) -> None:
-    with pytest.raises(InputError, match=f"loss '{name}': level {level} must lie between 0 and 1"):
+    with pytest.raises(InputError, match=f"loss '{name}': levels? = {level} must be a number from 1e-06 to 0.999999"):
         build("loss", LOSSES, f"{name}:{level}")
 
 
@@ -217,10 +217,12 @@ def test_no_level_at_all_is_refused() -> None:
 
 @pytest.mark.parametrize("width", [0.0, -1.0, math.nan, math.inf])
 def test_a_width_that_is_not_positive_is_refused(width: float) -> None:
-    with pytest.raises(InputError, match=f"'smoothed-quantile': half-width {width} must be a positive number"):
+    with pytest.raises(
+        InputError, match=rf"'smoothed-quantile': width = {width} must be a number from 1e-12 to"
+    ):
         SmoothedQuantile(0.5, width)
     if width != 0.0:  # which is a kink
-        with pytest.raises(InputError, match=f"'quantiles': half-width {width} must be zero or a positive number"):
+        with pytest.raises(InputError, match=f"'quantiles': width = {width} must be 0 or a number from 1e-12"):
             Quantiles((0.1, 0.9), width)
 
 

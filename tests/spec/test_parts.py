@@ -178,7 +178,7 @@ def test_what_is_no_part_of_the_kind_is_refused(field, value, message):
         ("loss", "somebody.losses:Other", "leads nowhere .*has no attribute 'Other'"),
         ("loss", "somebody.losses:MyLoss.Other", "leads nowhere .*has no attribute 'Other'"),
         ("loss", "somebody.losses:MyLoss:1:2:3", "MyLoss cannot be made of these numbers"),
-        ("loss", "somebody.losses:MyLoss:-1", "MyLoss cannot be made of these numbers .*must be a positive number"),
+        ("loss", "somebody.losses:MyLoss:-1", "MyLoss cannot be made of these numbers .*must be a number from"),
         ("loss", "somebody.losses:MyLoss:wide", "what follows the colon must be a number"),
         ("loss", "somebody.losses:NARROW:0.5", "NARROW is a value already, and takes no numbers after its name"),
         ("loss", "somebody.recipes:MINE", "loss .*: must be a registry name, an import path or an instance of Loss"),

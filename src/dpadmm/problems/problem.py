@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
-from dpadmm.errors import InputError
+from dpadmm._ranges import STRENGTHS, TOTALS, check_ranges, ranged
 from dpadmm.problems.losses import Logistic, Loss
 from dpadmm.problems.penalties import NoPenalty, Penalty
 from dpadmm.problems.sets import ConvexSet, Whole
@@ -21,13 +21,14 @@ class Problem:
 
     loss: Loss = field(default_factory=Logistic)
     penalty: Penalty = field(default_factory=NoPenalty)
-    strength: float = 0.0
+    strength: float = ranged(STRENGTHS, 0.0)
     domain: ConvexSet = field(default_factory=Whole)
-    records: int | None = None  # of all agents together: then each record weighs 1/records, wherever it lies
+    records: int | None = ranged(
+        TOTALS, None
+    )  # of all agents together: then each record weighs 1/records, wherever it lies
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.strength) and self.strength >= 0):
-            raise InputError(f"penalty strength {self.strength!r}: must be zero or a positive number.")
+        check_ranges(self, "problem")
 
     @property
     def smooth(self) -> bool:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpadmm._kernels import loss_functions
 from dpadmm._kernels.compiled import implements
-from dpadmm.errors import InputError
+from dpadmm._ranges import SHARES, check_ranges, ranged
 from dpadmm.problems.losses.base import MarginLoss, signs
 from dpadmm.problems.losses.softmax import Softmax
 
@@ -57,7 +57,7 @@ def _curvature(loss: CappedTag, margin: float, target: float) -> float:
 class CappedLogistic(MarginLoss):
     """Slope at most c, second derivative at most c (1 - c), or 1/4 from c = 1/2 on."""
 
-    cap: float = CAP
+    cap: float = ranged(SHARES, CAP)
 
     name = "capped-logistic"
     about = "binary logistic regression in which no record pulls harder than c (default 0.3)"
@@ -66,7 +66,7 @@ class CappedLogistic(MarginLoss):
     twice_differentiable = False  # the second derivative jumps where the cap begins
 
     def __post_init__(self) -> None:
-        _check(self.name, self.cap)
+        check_ranges(self, f"loss {self.name!r}")
 
     @property
     def slope_bound(self) -> float:  # type: ignore[override]
@@ -90,23 +90,18 @@ class CappedSoftmax(Softmax):
     """The residual is p - e_b with p_b >= 1 - c, so it is no longer than sqrt(2) c; the Hessian is that of softmax,
     or c times that of the softmax over the other classes."""
 
-    cap: float = CAP
+    cap: float = ranged(SHARES, CAP)
 
     name = "capped-softmax"
     about = "multiclass logistic regression in which no record pulls harder than c (default 0.3)"
     twice_differentiable = False
 
     def __post_init__(self) -> None:
-        _check(self.name, self.cap)
+        check_ranges(self, f"loss {self.name!r}")
 
     @property
     def residual_cap(self) -> float:  # type: ignore[override]
         return self.cap
-
-
-def _check(name: str, cap: float) -> None:
-    if not 0.0 < cap < 1.0:
-        raise InputError(f"loss {name!r}: the cap {cap!r} must lie between 0 and 1, such as {CAP}.")
 
 
 def _entropy(cap: float) -> float:

@@ -7,7 +7,6 @@ It is twice continuously differentiable, so objective perturbation applies to it
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpadmm._kernels import loss_functions
 from dpadmm._kernels.compiled import implements
-from dpadmm.errors import InputError
+from dpadmm._ranges import WIDTHS, check_ranges, ranged
 from dpadmm.problems.kernels.smoothed_plus import corner, corner_bend, corner_slope
 from dpadmm.problems.losses.base import MarginLoss, signs
 
@@ -43,7 +42,7 @@ def _curvature(loss: HingeTag, margin: float, target: float) -> float:
 class SmoothedHinge(MarginLoss):
     """Slope at most 1, second derivative at most 3/(4h)."""
 
-    width: float = 0.5
+    width: float = ranged(WIDTHS, 0.5)
 
     name = "smoothed-hinge"
     about = "linear support vector machine, corner rounded over a half-width (default 0.5)"
@@ -51,8 +50,7 @@ class SmoothedHinge(MarginLoss):
     task = "binary"
 
     def __post_init__(self) -> None:
-        if not 0 < self.width < math.inf:
-            raise InputError(f"loss 'smoothed-hinge': half-width {self.width!r} must be a positive number.")
+        check_ranges(self, f"loss {self.name!r}")
 
     @property
     def bend_bound(self) -> float:  # type: ignore[override]

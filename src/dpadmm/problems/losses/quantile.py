@@ -6,7 +6,6 @@ Its slope is at most max(tau, 1 - tau) whatever the target, so targets need no b
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from dpadmm._arrays import FloatArray
 from dpadmm._kernels import loss_functions
 from dpadmm._kernels.compiled import implements
-from dpadmm.errors import InputError
+from dpadmm._ranges import SHARES, WIDTHS, check_ranges, ranged
 from dpadmm.problems.kernels.smoothed_plus import corner, corner_bend, corner_slope
 from dpadmm.problems.losses.base import MarginLoss, numbers
 from dpadmm.problems.shards import Shards
@@ -55,7 +54,10 @@ def _curvature(loss: QuantileTag, margin: float, target: float) -> float:
 # rho_tau(u) = tau u + max(-u, 0): rounding its kink is rounding the corner of the second term.
 @implements(loss_functions.value, RoundedTag)
 def _rounded_value(loss: RoundedTag, margin: float, target: float) -> float:
-    return loss.level * (target - margin) + corner(margin - target, loss.width)
+    left = target - margin
+    if left <= -loss.width:  # as one product: a difference of two would be infinite less infinite where left is
+        return left * (loss.level - 1.0)
+    return loss.level * left + corner(-left, loss.width)
 
 
 @implements(loss_functions.derivative, RoundedTag)
@@ -72,6 +74,8 @@ def _rounded_curvature(loss: RoundedTag, margin: float, target: float) -> float:
 def _slack(loss: SlackTag, margin: float, target: float) -> float:
     # rho(u) - s u for the rounded loss's slope s in u, as products of numbers that are not negative: nothing cancels.
     left = target - margin
+    if abs(left) >= loss.width:  # infinite times zero would be NaN
+        return 0.0
     return left * corner_slope(-left, loss.width) if left > 0.0 else -left * corner_slope(left, loss.width)
 
 
@@ -79,7 +83,7 @@ def _slack(loss: SlackTag, margin: float, target: float) -> float:
 class Quantile(MarginLoss):
     """Slope at most max(tau, 1 - tau), and a kink where the residual is zero."""
 
-    level: float = 0.5
+    level: float = ranged(SHARES, 0.5)
 
     name = "quantile"
     about = "quantile regression at one level (default 0.5, the median)"
@@ -88,7 +92,7 @@ class Quantile(MarginLoss):
     bend_bound = 0.0
 
     def __post_init__(self) -> None:
-        check_level(self.name, self.level)
+        check_ranges(self, f"loss {self.name!r}")
 
     @property
     def levels(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -127,16 +131,11 @@ class Quantile(MarginLoss):
 class SmoothedQuantile(Quantile):
     """Slope at most max(tau, 1 - tau), second derivative at most 3/(4h)."""
 
-    width: float = 0.25
+    width: float = ranged(WIDTHS, 0.25)
 
     name = "smoothed-quantile"
     about = "quantile regression, kink rounded over a half-width (default level 0.5, half-width 0.25)"
     twice_differentiable = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.width < math.inf:
-            raise InputError(f"loss {self.name!r}: half-width {self.width!r} must be a positive number.")
 
     @property
     def bend_bound(self) -> float:  # type: ignore[override]
@@ -160,8 +159,3 @@ class SmoothedQuantile(Quantile):
         """
         tag = SlackTag(float(self.level), float(self.width))
         return self.totals(shards, x, weights, tag)
-
-
-def check_level(loss: str, level: float) -> None:
-    if not 0.0 < level < 1.0:
-        raise InputError(f"loss {loss!r}: level {level!r} must lie between 0 and 1, such as 0.5 for the median.")

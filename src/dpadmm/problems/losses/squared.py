@@ -6,7 +6,6 @@ minimising Huber's loss: quadratic up to c, straight beyond.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpadmm._kernels import loss_functions
 from dpadmm._kernels.compiled import implements
-from dpadmm.errors import InputError
+from dpadmm._ranges import SIZES, check_ranges, ranged
 from dpadmm.problems.losses.base import MarginLoss, numbers
 
 
@@ -43,7 +42,7 @@ def _curvature(loss: SquaredTag, margin: float, target: float) -> float:
 class ClippedSquared(MarginLoss):
     """Slope at most the clip, second derivative at most 1."""
 
-    clip: float = 1.0
+    clip: float = ranged(SIZES, 1.0)
 
     name = "squared"
     about = "least squares with residuals clipped at a public bound (default 1)"
@@ -52,8 +51,7 @@ class ClippedSquared(MarginLoss):
     bend_bound = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.clip < math.inf:
-            raise InputError(f"loss 'squared': clip {self.clip!r} must be a positive number.")
+        check_ranges(self, f"loss {self.name!r}")
 
     @property
     def slope_bound(self) -> float:  # type: ignore[override]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.errors import InputError
+from dpadmm._ranges import RATIOS, check_ranges, ranged
 from dpadmm.problems.penalties.base import Penalty
 from dpadmm.problems.penalties.rounded import RoundedElasticNet
 
@@ -17,14 +17,13 @@ from dpadmm.problems.penalties.rounded import RoundedElasticNet
 class ElasticNet(Penalty):
     """Ratio 1 is l1, ratio 0 is l2."""
 
-    ratio: float = 0.5
+    ratio: float = ranged(RATIOS, 0.5)
 
     name = "elastic-net"
     about = "ratio * |x|_1 + (1 - ratio) * |x|²/2 (default ratio 0.5)"
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.ratio <= 1.0:
-            raise InputError(f"penalty 'elastic-net': ratio {self.ratio!r} must lie in [0, 1].")
+        check_ranges(self, f"penalty {self.name!r}")
 
     @property
     def strong_convexity(self) -> float:  # type: ignore[override]

@@ -11,26 +11,29 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import SIZES, SIZES_OR_ZERO, check_ranges, ranged
 from dpadmm.errors import InputError
 from dpadmm.problems.penalties.base import Penalty
+
+NEAREST = 1e-6  # of the reach: a fall as short as the reach's rounding would have no slope
 
 
 @dataclass(frozen=True)
 class Tapered(Penalty):
     """What MCP and SCAD share."""
 
-    knee: float
-    reach: float
+    knee: float = ranged(SIZES_OR_ZERO)
+    reach: float = ranged(SIZES)
 
     convex = False
     curvature = None
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.reach < math.inf:
-            raise InputError(f"penalty {self.name!r}: reach {self.reach!r} must be a positive number.")
-        if not 0.0 <= self.knee < self.reach:
+        check_ranges(self, f"penalty {self.name!r}")
+        if not self.knee <= (1.0 - NEAREST) * self.reach:
             raise InputError(
-                f"penalty {self.name!r}: knee {self.knee!r} must be zero or more, and below the reach {self.reach!r}."
+                f"penalty {self.name!r}: knee = {self.knee!r} must be below the reach, {self.reach!r}, by at least a "
+                f"millionth of it."
             )
 
     def value(self, x: FloatArray) -> FloatArray:
@@ -57,7 +60,7 @@ class Tapered(Penalty):
         soft = np.maximum(size - step, 0.0)
         convex = np.asarray(step < fall)
         steeper = fall / np.where(convex, fall - step, 1.0)
-        between = np.minimum(self.knee + (soft - self.knee) * steeper, self.reach)
+        between = np.minimum(self.knee + (np.minimum(soft, self.reach) - self.knee) * steeper, self.reach)
         gentle = np.where(size - step <= self.knee, soft, np.where(size < self.reach, between, size))
         most = self.knee + self.reach
         even = np.where(step <= most, 0.5 * (most + step), np.sqrt(most * step))
@@ -87,7 +90,7 @@ class Mcp(Tapered):
     """
 
     knee: float = field(default=0.0, init=False)
-    reach: float = 3.0
+    reach: float = ranged(SIZES, 3.0)
 
     name = "mcp"
     about = "minimax concave: slope falls from 1 at zero to 0 at reach (default 3); not convex"
@@ -101,8 +104,8 @@ class Scad(Tapered):
     knee = lambda and reach = a lambda. The defaults are lambda = 1 and their a = 3.7.
     """
 
-    knee: float = 1.0
-    reach: float = 3.7
+    knee: float = ranged(SIZES_OR_ZERO, 1.0)
+    reach: float = ranged(SIZES, 3.7)
 
     name = "scad"
     about = "smoothly clipped: slope 1 up to a knee, 0 from a reach on (default 1, 3.7); not convex"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.errors import InputError
+from dpadmm._ranges import RATIOS, WIDTHS, check_ranges, ranged
 from dpadmm.problems.penalties.base import Penalty
 
 STEPS = 100  # of Newton's method; about ten are needed, and sixty where the half-width is 1e-15 of the step
@@ -22,17 +22,14 @@ STEPS = 100  # of Newton's method; about ten are needed, and sixty where the hal
 class RoundedElasticNet(Penalty):
     """What `ElasticNet.rounded` gives; it has no name on the command line."""
 
-    ratio: float
-    width: float
+    ratio: float = ranged(RATIOS)
+    width: float = ranged(WIDTHS)
 
     name = "rounded-elastic-net"
     about = "the elastic net, its kink at zero rounded over a half-width"
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.ratio <= 1.0:
-            raise InputError(f"penalty {self.name!r}: ratio {self.ratio!r} must lie in [0, 1].")
-        if not 0.0 < self.width < math.inf:
-            raise InputError(f"penalty {self.name!r}: half-width {self.width!r} must be a positive number.")
+        check_ranges(self, f"penalty {self.name!r}")
 
     @property
     def strong_convexity(self) -> float:  # type: ignore[override]
@@ -57,11 +54,13 @@ class RoundedElasticNet(Penalty):
 
     def prox(self, x: FloatArray, step: FloatArray | float) -> FloatArray:
         pull, stiff, size = step * self.ratio, 1.0 + step * (1.0 - self.ratio), np.abs(x)
+        # Twice as far as the half-width ends, the first step leads beyond it; farther, it could overflow.
+        close = np.minimum(size, 2.0 * (pull + stiff * self.width))
         # Within the half-width the slope is concave, so Newton's method climbs to its root from zero and never beyond.
         # An entry that has stopped climbing stays, whatever the others of a batch still do.
         inside = np.zeros_like(size)
         for _ in range(STEPS):
-            short = size - pull * inside * (1.5 - 0.5 * inside**2) - stiff * self.width * inside
+            short = close - pull * inside * (1.5 - 0.5 * inside**2) - stiff * self.width * inside
             further = inside + short / (1.5 * pull * (1.0 - inside**2) + stiff * self.width)
             further = np.clip(further, inside, 1.0)
             if (further == inside).all():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import ENTRIES, ranged
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.conic.cone import Cone
@@ -23,15 +24,15 @@ from dpadmm.problems.sets.values import ByValue, expect, table
 class Affine(ByValue, ConvexSet):
     """{x : rows x = values}."""
 
-    rows: Any
-    values: Any
+    rows: Any = ranged(ENTRIES)
+    values: Any = ranged(ENTRIES)
 
     name = "affine"
     about = "rows x = values"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", table(self.rows, "set 'affine': rows", 2))
-        object.__setattr__(self, "values", table(self.values, "set 'affine': values", 1))
+        object.__setattr__(self, "rows", table(self.rows, "set 'affine'", "rows", 2))
+        object.__setattr__(self, "values", table(self.values, "set 'affine'", "values", 1))
         if self.rows.shape[0] != self.values.size:
             raise InputError(
                 f"set 'affine': {self.rows.shape[0]} rows and {self.values.size} values; give one for each."

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, eye_array, vstack
 
 from dpadmm._arrays import FloatArray
-from dpadmm.errors import InputError
+from dpadmm._ranges import ENTRIES, SIZES, range_of, ranged
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.values import expect, number, table
@@ -21,19 +21,17 @@ from dpadmm.problems.sets.values import expect, number, table
 class Ball(ConvexSet):
     """Around the origin, or around `centre`: one number for each coefficient."""
 
-    radius: float = 1.0
-    centre: Sequence[float] | FloatArray | None = None
+    radius: float = ranged(SIZES, 1.0)
+    centre: Sequence[float] | FloatArray | None = ranged(ENTRIES, None)
 
     name = "ball"
     about = "models of length at most radius (default 1)"
 
     def __post_init__(self) -> None:
-        radius = number(self.radius, "set 'ball': radius")
-        if not radius > 0.0:
-            raise InputError(f"set 'ball': radius {radius!r} must be a positive number.")
-        object.__setattr__(self, "radius", radius)
+        check = range_of(self, "radius")
+        object.__setattr__(self, "radius", number(self.radius, "set 'ball'", "radius", check))
         if self.centre is not None:
-            object.__setattr__(self, "centre", tuple(table(self.centre, "set 'ball': centre", 1).tolist()))
+            object.__setattr__(self, "centre", tuple(table(self.centre, "set 'ball'", "centre", 1).tolist()))
 
     def check(self, dimension: int) -> None:
         if self.centre is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from scipy.sparse import csc_array
 
+from dpadmm._ranges import ENTRIES, ranged
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.conic.conic_set import ConicSet
@@ -17,14 +18,14 @@ from dpadmm.problems.sets.values import expect, table
 class ConeProgramme(ConicSet):
     """{x : limits - rows x in K}; see `Cone`."""
 
-    given: Cone
+    given: Cone = ranged(ENTRIES)
 
     name = "cone"
     about = "limits - rows x in a product of zeros, numbers not below zero, and second-order cones"
 
     def __post_init__(self) -> None:
-        table(self.given.rows.toarray(), "set 'cone': rows", 2)
-        table(self.given.limits, "set 'cone': limits", 1)
+        table(self.given.rows.toarray(), "set 'cone'", "rows", 2)
+        table(self.given.limits, "set 'cone'", "limits", 1)
         if any(size < 2 for size in self.given.second_order):
             raise InputError("set 'cone': a second-order cone has at least 2 rows; one row is `nonnegative`.")
         if self.given.dimension == 0:
@@ -35,7 +36,7 @@ class ConeProgramme(ConicSet):
         cls, rows: Any, limits: Any, zero: Any = 0, nonnegative: Any = 0, second_order: Any = ()
     ) -> ConeProgramme:
         """From plain numbers, all of them checked."""
-        matrix, right = table(rows, "set 'cone': rows", 2), table(limits, "set 'cone': limits", 1)
+        matrix, right = table(rows, "set 'cone'", "rows", 2), table(limits, "set 'cone'", "limits", 1)
         if not isinstance(second_order, list | tuple):
             raise InputError("set 'cone': second_order must be the list of the sizes of the second-order cones.")
         sizes = [zero, nonnegative, *second_order]

@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, eye_array, vstack
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import ENTRIES, SIZES, check_ranges, ranged
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.conic.cone import Cone
-from dpadmm.problems.sets.values import LARGEST, expect, number, table
+from dpadmm.problems.sets.values import expect, number, table
 
 Ends = float | tuple[float, ...]
 
@@ -63,8 +63,8 @@ class Intervals(ConvexSet):
 class Range(Intervals):
     """One number, or one for each coefficient; a side may be infinite."""
 
-    low: float | Sequence[float] | FloatArray = -math.inf
-    high: float | Sequence[float] | FloatArray = math.inf
+    low: float | Sequence[float] | FloatArray = ranged(ENTRIES, -math.inf)
+    high: float | Sequence[float] | FloatArray = ranged(ENTRIES, math.inf)
 
     name = "range"
     about = "every coefficient between low and high (default: no limit)"
@@ -86,16 +86,16 @@ class Range(Intervals):
 
 def _ends(value: Any, side: str, unlimited: float) -> Ends:
     """Plain numbers, which compare by value. Nothing, or that side's infinity, is no limit."""
-    what = f"set 'range': {side}"
+    place = "set 'range'"
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
         if not value:
-            raise InputError(f"{what} is an empty list; give one number, or one for each coefficient.")
+            raise InputError(f"{place}: {side} is an empty list; give one number, or one for each coefficient.")
         open_ = [entry is None or entry is unlimited or _same(entry, unlimited) for entry in value]
-        finite = table([0.0 if free else entry for free, entry in zip(open_, value, strict=True)], what, 1)
+        finite = table([0.0 if free else entry for free, entry in zip(open_, value, strict=True)], place, side, 1)
         return tuple(unlimited if free else float(entry) for free, entry in zip(open_, finite, strict=True))
-    return unlimited if value is None or _same(value, unlimited) else number(value, what)
+    return unlimited if value is None or _same(value, unlimited) else number(value, place, side)
 
 
 def _same(value: Any, unlimited: float) -> bool:
@@ -106,15 +106,13 @@ def _same(value: Any, unlimited: float) -> bool:
 class Box(Intervals):
     """-bound <= x <= bound."""
 
-    bound: float = 1.0
+    bound: float = ranged(SIZES, 1.0)
 
     name = "box"
     about = "every coefficient between -bound and +bound (default 1)"
 
     def __post_init__(self) -> None:
-        right = isinstance(self.bound, Real) and not isinstance(self.bound, bool)
-        if not (right and 0 < self.bound <= LARGEST):
-            raise InputError(f"set 'box': bound {self.bound!r} must be a positive number.")
+        check_ranges(self, "set 'box'")
 
     @property
     def ends(self) -> tuple[Ends, Ends]:

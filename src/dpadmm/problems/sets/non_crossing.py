@@ -10,12 +10,12 @@ import numpy as np
 from scipy.sparse import csc_array, diags_array, kron
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import SIZES, PublicRange, check_ranges, ranged
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.conic.conic_set import ConicSet
 from dpadmm.problems.sets.conic.newton import Answer, Question, refine
 from dpadmm.problems.sets.conic.projector import ConicProjector
-from dpadmm.problems.sets.values import number
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,21 +28,16 @@ class NonCrossing(ConicSet):
     below minus that. Some a attains it: no model that is left out would do.
     """
 
-    levels: int = 2
-    radius: float = 1.0
+    levels: int = ranged(PublicRange(2, 100, whole=True), 2)
+    radius: float = ranged(SIZES, 1.0)
 
     name = "non-crossing"
     about = "quantiles of so many levels in order for records within radius (default 2, 1); the last feature is 1"
 
     def __post_init__(self) -> None:
-        levels = number(self.levels, f"set {self.name!r}: levels")
-        if not (levels >= 2.0 and levels.is_integer()):
-            raise InputError(f"set {self.name!r}: levels {self.levels!r} must be a whole number, 2 at least.")
-        radius = number(self.radius, f"set {self.name!r}: radius")
-        if not radius > 0.0:
-            raise InputError(f"set {self.name!r}: radius {radius!r} must be a positive number.")
-        object.__setattr__(self, "levels", int(levels))
-        object.__setattr__(self, "radius", radius)
+        check_ranges(self, f"set {self.name!r}")
+        object.__setattr__(self, "levels", int(self.levels))
+        object.__setattr__(self, "radius", float(self.radius))
 
     def check(self, dimension: int) -> None:
         """The set is never empty: zero lies in it."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array
 
+from dpadmm._ranges import ENTRIES, ranged
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.conic.conic_set import ConicSet
@@ -18,10 +19,10 @@ from dpadmm.problems.sets.values import expect, table
 class Polyhedron(ConicSet):
     """{x : rows x <= limits, equal_rows x = equal_values}."""
 
-    rows: Any
-    limits: Any
-    equal_rows: Any = None
-    equal_values: Any = None
+    rows: Any = ranged(ENTRIES)
+    limits: Any = ranged(ENTRIES)
+    equal_rows: Any = ranged(ENTRIES, None)
+    equal_values: Any = ranged(ENTRIES, None)
 
     name = "polyhedron"
     about = "rows x <= limits, and equal_rows x = equal_values"
@@ -31,8 +32,8 @@ class Polyhedron(ConicSet):
             raise InputError("set 'polyhedron': equal_rows and equal_values belong together; give both or neither.")
         pairs = [("rows", "limits")] + [("equal_rows", "equal_values")] * (self.equal_rows is not None)
         for left, right in pairs:
-            rows = table(getattr(self, left), f"set 'polyhedron': {left}", 2)
-            limits = table(getattr(self, right), f"set 'polyhedron': {right}", 1)
+            rows = table(getattr(self, left), "set 'polyhedron'", left, 2)
+            limits = table(getattr(self, right), "set 'polyhedron'", right, 1)
             if rows.shape[0] != limits.size or rows.shape[1] == 0:
                 raise InputError(
                     f"set 'polyhedron': {left} is a table of {rows.shape[0]} by {rows.shape[1]} and {right} has "

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, eye_array, vstack
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import SIZES, range_of, ranged
 from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.conic.cone import Cone
@@ -20,16 +21,13 @@ from dpadmm.problems.sets.values import number
 
 @dataclass(frozen=True)
 class Simplex(ConvexSet):
-    total: float = 1.0
+    total: float = ranged(SIZES, 1.0)
 
     name = "simplex"
     about = "no coefficient below 0, and their sum is total (default 1)"
 
     def __post_init__(self) -> None:
-        total = number(self.total, "set 'simplex': total")
-        if not total > 0.0:
-            raise InputError(f"set 'simplex': total {total!r} must be a positive number.")
-        object.__setattr__(self, "total", total)
+        object.__setattr__(self, "total", number(self.total, "set 'simplex'", "total", range_of(self, "total")))
 
     def check(self, dimension: int) -> None:
         if dimension < 1:
