@@ -273,11 +273,6 @@ class Plan:
         """With one estimate of the error on each agent's own records, which costs this much more."""
         return replace(self, evaluation=Laplace(np.full(self.setting.agents, 1.0 / epsilon)))
 
-    def on_lattice(self) -> Plan:
-        """The plan of real releases."""
-        evaluation = None if self.evaluation is None else self.evaluation.on_lattice()
-        return replace(self, noise=tuple(noise.on_lattice() for noise in self.noise), evaluation=evaluation)
-
     def take(self, agents: Any) -> Plan:
         """The rows of these agents; the plan of one agent is the plan of a batch of one."""
         return replace(

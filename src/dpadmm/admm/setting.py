@@ -8,23 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.topology.graph import Topology
-from dpadmm.errors import InputError, unknown
+from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget, classic_multiplier
 from dpadmm.privacy.events import DpEvent, Relation
 from dpadmm.privacy.mechanisms import Gaussian, Mechanism
 from dpadmm.problems.penalties import NoPenalty
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.shards import PRECISIONS
-
-# Norms of clipped rows and single products are rounded: a few units of the last place, widened by far more. What
-# whole sums can lose is counted apart (`Loss.summation_error`).
-ROUNDING = 1.0 + 1e-9
+from dpadmm.release.sums import Bounds, Query
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +38,6 @@ class Setting:
     radius: float = 100.0  # a public guess of |x*| (the papers' c_w); enters step sizes, never the privacy proof
     unit_size: int = 1  # records that are protected together: those of one person, at most
     width: int | None = None  # columns of a record; None: as many as coefficients
-    precision: str = "float64"  # of the records and of sums over them
     graph: Topology | None = None  # who talks to whom, where there is no server
     members: IntArray = None  # type: ignore[assignment]  # positions among all agents; None: these are all of them
 
@@ -50,10 +46,6 @@ class Setting:
             object.__setattr__(self, "members", np.arange(self.counts.size))
         if self.rounds < 1:
             raise InputError(f"rounds {self.rounds}: at least one round is needed.")
-        if self.precision not in PRECISIONS:
-            raise unknown("precision", self.precision, PRECISIONS)
-        if self.precision == "float32" and not self.norm_bound <= 1e6:
-            raise InputError(f"norm bound {self.norm_bound:g}: records in float32 need one of at most 1e6.")
         if self.unit_size < 1:
             raise InputError(f"records per person {self.unit_size}: at least one.")
         for name, value in (("rho", self.rho), ("radius", self.radius), ("norm bound", self.norm_bound)):
@@ -75,19 +67,28 @@ class Setting:
         """The weight of one record in its agent's objective."""
         return self.problem.weights(self.counts)
 
-    def row_bound(self, norm: int) -> float:
-        """How long a row can be in this norm; the enforced bound is Euclidean."""
-        return self.norm_bound * (np.sqrt(self.width or self.dimension) if norm == 1 else 1.0)
+    @property
+    def columns(self) -> int:
+        """How many numbers a row has."""
+        return self.width or self.dimension
+
+    @cached_property
+    def query(self) -> Query:
+        """The sum over records that gradients are made of."""
+        return self.problem.loss.query(self.dimension // self.columns)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What is enforced of every record's contribution to that sum."""
+        return self.query.bounds(self.columns, self.norm_bound)
+
+    def sensitivity(self, norm: int = 2) -> float:
+        """How far one unit (a record, or a person's records) can move that sum, in units of its lattice."""
+        return self.bounds.sensitivity(self.relation is Relation.REPLACE, norm, self.unit_size)
 
     def gradient_sensitivity(self, norm: int = 2) -> FloatArray:
-        """How far one unit (a record, or a person's records) can move an agent's gradient, in this norm.
-
-        Two neighbours' sums are rounded apart by at most twice what a sum can lose; that is added.
-        """
-        loss, bound = self.problem.loss, self.row_bound(norm)
-        unit = self.unit_size * loss.sensitivity(bound, self.relation, norm) * ROUNDING
-        lost = 2.0 * self.counts * loss.gradient_bound(bound, norm) * loss.summation_error(self.counts, self.precision)
-        return self.weights * (unit + lost)
+        """How far one unit can move an agent's gradient, in this norm."""
+        return self.weights * (self.bounds.coarse * self.sensitivity(norm))
 
     @property
     def gradient_bound(self) -> FloatArray:
@@ -215,16 +216,6 @@ class Noise:
     def at(self, time: int) -> Noise:
         """What is drawn when the phase comes for the k-th time, k = 1, 2, ..."""
         return self.course[time - 1] if self.course else self
-
-    def on_lattice(self) -> Noise:
-        """For real releases: what is added to a released value lies on one lattice with it.
-
-        A minimiser's cover is a whisper beside the minimiser: its lattice must reach far.
-        """
-        output = None if self.output is None else self.output.on_lattice(far=True)
-        anchor = None if self.anchor is None else self.anchor.on_lattice()
-        course = tuple(noise.on_lattice() for noise in self.course)
-        return replace(self, mechanism=self.mechanism.on_lattice(), output=output, anchor=anchor, course=course)
 
     def take(self, agents: Any) -> Noise:
         """The rows of these agents."""

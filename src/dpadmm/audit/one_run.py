@@ -25,8 +25,9 @@ from dpadmm.audit.observed import messages
 from dpadmm.audit.scene import Scenario, chosen, noise_norm
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.errors import InputError
-from dpadmm.privacy.randomness import SeededRandomness, derived, generator
+from dpadmm.privacy.randomness import derived, generator
 from dpadmm.problems.shards import Shards
+from dpadmm.release.random_bits import SeededRandomness
 
 FEWEST, MOST = 20, 4_000
 

@@ -34,8 +34,9 @@ from dpadmm.errors import InputError, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.accounting import Guarantee
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import SeededRandomness, generator
+from dpadmm.privacy.randomness import generator
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import DataSpec, RunSpec
 
@@ -115,7 +116,7 @@ def reconstruct(
     names = [f"agent {i}" for i in range(agents)]
     rows = picked.features if isinstance(picked.features, np.ndarray) else picked.features.toarray()
     shards = gather(rows, targets, owner, names=names, norm_bound=spec.clip)
-    own = np.asarray(shards.features[:records])
+    own = np.asarray(shards.real_rows[:records])
     labels = np.asarray(shards.targets[:records], dtype=np.int64)
     # That pixels and shares of a range are not negative is common knowledge of such data, not of these records.
     positive = bool(dataset.features.min() >= 0.0)

@@ -12,12 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpadmm._arrays import FloatArray, IntArray, WordArray
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.audit.likelihood import evidence
 from dpadmm.audit.observed import messages
 from dpadmm.audit.scene import Scene
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.privacy.randomness import Randomness, SeededRandomness, derived
+from dpadmm.privacy.randomness import derived
+from dpadmm.release.random_bits import Randomness, SeededRandomness, Stream
 
 TOGETHER = 20_000  # transcripts of one batch
 
@@ -36,10 +37,8 @@ class SideBySide:
     agents: int
     simulated: ClassVar[bool] = True
 
-    def random_bits(self, runs: IntArray, agents: IntArray, round: int, purpose: str, count: int) -> WordArray:
-        return SeededRandomness(self.seed).random_bits(
-            np.zeros_like(runs), runs * self.agents + agents, round, purpose, count
-        )
+    def stream(self, runs: IntArray, agents: IntArray, round: int, purpose: str) -> Stream:
+        return SeededRandomness(self.seed).stream(np.zeros_like(runs), runs * self.agents + agents, round, purpose)
 
 
 def transcripts(

@@ -19,8 +19,8 @@ from dpadmm.admm.rounds import AgentState, begin, first_state
 from dpadmm.admm.state import State
 from dpadmm.owner.agent import Agent
 from dpadmm.privacy.ledger.memory import MemoryLedger
-from dpadmm.privacy.randomness import Randomness
 from dpadmm.problems.shards import Shards
+from dpadmm.release.random_bits import Randomness
 
 RUN = "simulation"  # the name that simulated agents join a run by
 _AGENTS = "agents."

@@ -34,7 +34,7 @@ from dpadmm.spec.parts import declared, imported
 
 ALL, BASELINE, OPTIMUM = "all", "dpsgd", "optimum"
 PROBE = "gradient-descent"  # it takes any loss, penalty and set: what it refuses, data or problem are to blame for
-KEPT = ("loss", "tau", "non_crossing", "penalty", "strength", "set", "rounds", "norm_bound", "intercept", "precision")
+KEPT = ("loss", "tau", "non_crossing", "penalty", "strength", "set", "rounds", "norm_bound", "intercept")
 NOT_TAKEN = ("epsilon", "epsilons", "deltas", "alpha", "paper_noise", "noise_multiplier", "topology")
 AT_THE_END = 1_000_000_000  # rounds between measurements; the last round is measured whatever this says
 

@@ -149,7 +149,7 @@ class Dealt:
 
     def shards(self, run: RunSpec, loss: Loss, classes: int) -> tuple[Shards, Shards | None]:
         """The records to train on and those held out, as a run wants its rows and its loss its targets."""
-        rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept), "precision": run.precision}
+        rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept)}
         found: Shards
         if isinstance(self.records, StoredDataset):
             found = self.records.shards(partial(loss.encode, classes=classes), **rows)

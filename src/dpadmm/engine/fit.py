@@ -21,7 +21,7 @@ from dpadmm.engine.metrics import consensus_residual
 from dpadmm.engine.prepare import Prepared
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import Guarantee
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 
 
 @dataclass(frozen=True, eq=False)

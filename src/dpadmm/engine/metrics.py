@@ -42,7 +42,7 @@ def test_errors(loss: Loss, test: Shards, models: FloatArray) -> FloatArray:
     """The error of each model (rows) on held-out records, whose targets are as in the data set; (models,)."""
     per_model = test.features.shape[0] * max(1, models.shape[1] // test.width)
     group = max(1, _SCORES_AT_ONCE // per_model)
-    parts = [loss.errors(test.features, test.targets, models[i : i + group]) for i in range(0, len(models), group)]
+    parts = [loss.errors(test.real_rows, test.targets, models[i : i + group]) for i in range(0, len(models), group)]
     return np.concatenate(parts)
 
 

@@ -164,7 +164,7 @@ def coverage(prepared: Prepared, models: FloatArray) -> tuple[float, ...]:
     loss, test = prepared.plan.setting.problem.loss, prepared.test
     if not loss.levels or test is None:
         return ()
-    predicted = loss.predictions(test.features, models).reshape(len(models), len(test.targets), -1)
+    predicted = loss.predictions(test.real_rows, models).reshape(len(models), len(test.targets), -1)
     return tuple(np.mean(test.targets[:, None] <= predicted, axis=(0, 1)).tolist())
 
 

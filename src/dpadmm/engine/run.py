@@ -28,7 +28,7 @@ from dpadmm.engine.preprocessing.components import Components
 from dpadmm.engine.preprocessing.stage import lifted_state
 from dpadmm.engine.result import Result, claimed_epsilon, convergence_condition, coverage
 from dpadmm.errors import InputError
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec import toml
 from dpadmm.spec.declare import Experiment
 from dpadmm.spec.parts import declared

@@ -19,6 +19,7 @@ from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.protocol import Ledger
+from dpadmm.privacy.mechanisms import GammaNorm
 from dpadmm.problems.shards import Shards
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import SKIP, WAIT
@@ -136,28 +137,26 @@ def check_shards(agreement: Agreement, plan: Plan, shards: Shards) -> None:
         raise Refused(f"the terms are for {agreement.width} columns; the records have {shards.width}.")
     if not np.array_equal(plan.setting.counts, shards.counts):
         raise Refused("the record counts in the terms are not those of the records.")
-    if shards.precision != plan.setting.precision:
-        raise Refused(f"the terms are for {plan.setting.precision} records; these are kept in {shards.precision}.")
-    if shards.norm_bound > agreement.run.row_bound:
-        raise Refused("the records were clipped to a larger norm than the terms say.")
+    if shards.row_bound != plan.setting.norm_bound:
+        raise Refused("the records were encoded for another norm bound than the terms have.")
 
 
 def check_real(plan: Plan) -> None:
     """Raises an `InputError` where a simulation may go on and real releases may not."""
-    check_lattice(plan)
+    check_noise(plan)
     check_projection(plan)
     check_kinks(plan)
 
 
-def check_lattice(plan: Plan) -> None:
-    """Raises an `InputError` at joining, not in round one, where noise is too large to be rounded to its lattice."""
-    one, dimension = np.ones(plan.setting.agents), plan.setting.dimension
+def check_noise(plan: Plan) -> None:
+    """Raises an `InputError` where noise is asked for that has no exact discrete form."""
     for noise in (each for phase in plan.noise for each in (phase.course or (phase,))):
-        (noise.output or noise.mechanism).scale(one, dimension)
-        if noise.anchor is not None:
-            noise.anchor.scale(one, dimension)
-    if plan.evaluation is not None:
-        plan.evaluation.scale(one, 1)
+        for mechanism in (noise.mechanism, noise.output, noise.anchor, plan.evaluation):
+            if isinstance(mechanism, GammaNorm) and mechanism.noise_multiplier.any():
+                raise InputError(
+                    f"{mechanism.name!r} noise has no exact discrete form, so it is for simulations only; use the "
+                    f"mechanism 'gaussian' or 'laplace'."
+                )
 
 
 def check_projection(plan: Plan) -> None:

@@ -35,8 +35,8 @@ from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import Relation, digest
 from dpadmm.privacy.ledger.protocol import Ledger, Step, Stored
 from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
-from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
 from dpadmm.problems.shards import Shards
+from dpadmm.release.random_bits import Randomness, SeededRandomness, SystemRandomness
 from dpadmm.spec.declare import WAIT
 
 
@@ -126,7 +126,6 @@ class Agent:
         rows = plan.take(self._members)
         check_shards(agreement, rows, self.shards)
         if not self.randomness.simulated:
-            rows = rows.on_lattice()
             check_real(rows)
         if policy is not None:
             terms = {**agreement.describe(), "policy": asdict(policy)}
@@ -275,7 +274,7 @@ class Agent:
         return np.repeat(common, self._members.size // len(common), axis=0)
 
     def _random_bits(self, round: int) -> RandomBits:
-        return lambda purpose, count: self.randomness.random_bits(self._runs, self._members, round, purpose, count)
+        return lambda purpose: self.randomness.stream(self._runs, self._members, round, purpose)
 
     # -- ending ----------------------------------------------------------------------------------------------------
 

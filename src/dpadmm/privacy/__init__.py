@@ -15,7 +15,7 @@ from dpadmm.privacy.calibration import (
 )
 from dpadmm.privacy.events import DpEvent, PureDpEvent, Relation, Tally
 from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, Mechanism
-from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandomness, generator
+from dpadmm.privacy.randomness import generator
 
 __all__ = [
     "ACCOUNTANTS",
@@ -32,8 +32,6 @@ __all__ = [
     "PureDpEvent",
     "Randomness",
     "Relation",
-    "SeededRandomness",
-    "SystemRandomness",
     "Tally",
     "best",
     "classic_multiplier",

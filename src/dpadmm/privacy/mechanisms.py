@@ -4,15 +4,8 @@ A mechanism holds one noise multiplier per agent of the batch: the scale of the 
 same number scales the noise and goes into the event, so the two cannot drift apart. Which norm the sensitivity must be
 measured in is part of the mechanism, not of the caller's memory.
 
-Mechanisms draw no randomness. They are given 64-bit words (see `randomness`) and turn a fixed number of them into each
-number, row by row, by inverting the distribution function. A word gives a sign and 63 bits of magnitude, so the noise
-is symmetric to the bit and its tail is resolved to 2^-64.
-
-Floating-point noise is the ideal noise only up to rounding, and the last bits of a plain sum tell neighbours apart
-(claims E1). So real releases are made `on_lattice`: value and noise are rounded to multiples of one power of two, and
-added exactly. The result is the ideal mechanism's output, rounded; what rounding the value first can add to the
-sensitivity is paid for by a slightly larger scale. What remains is the accuracy of `ndtri` and `log` within a lattice
-cell. Simulations use the plain sum.
+Mechanisms draw no randomness: what is released gets discrete noise in `release/perturb.py`. Gamma-norm noise has no
+exact discrete form; it is drawn here in floating point, for simulations of 003 only.
 """
 
 from __future__ import annotations
@@ -38,13 +31,9 @@ class Mechanism(ABC):
 
     Args:
         noise_multiplier: (B,) scale of the noise divided by the sensitivity. Zero means no noise, and costs infinity.
-        lattice: whether value and noise are put on one power-of-two lattice, as every real release must be.
-        far: whether values may lie very many scales away: then the lattice is as coarse as its own cost allows.
     """
 
     noise_multiplier: FloatArray
-    lattice: bool = False
-    far: bool = False
 
     name: ClassVar[str]
     norm: ClassVar[Literal[1, 2]]
@@ -63,70 +52,10 @@ class Mechanism(ABC):
     def event(noise_multiplier: float) -> DpEvent:
         """What one release at this (positive) noise multiplier costs."""
 
-    @abstractmethod
-    def words_needed(self, dimension: int) -> int:
-        """How many words each row of `draw` consumes."""
-
-    @abstractmethod
-    def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
-        """(B, dimension) noise of scale one; finite for every word."""
-
     @staticmethod
     def deviation(dimension: int) -> float:
         """Standard deviation of a coordinate of the noise, in units of its scale."""
         return 1.0
-
-    def draw(self, scale: FloatArray, dimension: int, random_bits: WordArray) -> FloatArray:
-        """(B, dimension) noise; row b has scale `scale[b]`."""
-        return self.unit(dimension, random_bits) * scale[:, None]
-
-    def add(self, value: FloatArray, sensitivity: FloatArray, random_bits: WordArray) -> FloatArray:
-        """`value` plus noise of scale noise_multiplier * sensitivity.
-
-        A row whose scale is zero comes back bit for bit as it was given (even -0.0 and nan), so a private method with
-        zero noise is its non-private twin exactly.
-        """
-        dimension = value.shape[1]
-        scale = self.scale(sensitivity, dimension)
-        noise = self.draw(scale, dimension, random_bits)
-        noisy = _on_lattice(value, noise, scale, self._bits(dimension)) if self.lattice else value + noise
-        return noisy if scale.all() else np.where(scale[:, None] == 0.0, value, noisy)
-
-    def scale(self, sensitivity: FloatArray, dimension: int) -> FloatArray:
-        """(B,) scale of the noise: noise_multiplier * sensitivity, where a lattice adds its rounding to the latter.
-
-        Rounding moves each coordinate of two neighbours apart by at most one spacing g, so the sensitivity grows by
-        g sqrt(d) (1-norm: g d). With g <= scale / 2^bits this scale is at least multiplier * (sensitivity + that).
-        """
-        plain = self.noise_multiplier * sensitivity
-        if not self.lattice:
-            return plain
-        growth = np.ldexp(self._together(dimension), -self._bits(dimension))
-        if growth.max(initial=0.0) > 0.5:
-            raise InputError(
-                f"noise multiplier {self.noise_multiplier.max():g} in {dimension} dimensions: the noise is too large "
-                f"for a lattice of 2^-32 of its own scale; use fewer releases or a larger budget"
-            )
-        return plain / (1.0 - growth)
-
-    def _together(self, dimension: int) -> FloatArray:
-        """How much noise a step of one spacing in every coordinate asks for, in units of the spacing."""
-        return self.noise_multiplier * (dimension if self.norm == 1 else np.sqrt(dimension))
-
-    def _bits(self, dimension: int) -> IntArray:
-        """(B,) -log2 of the lattice's spacing, in units of the scale.
-
-        A value is cut at 2^(52 - bits) scales. Noise that is loud beside what it covers is far above that; a whisper
-        is not, and takes as few bits as cost it a sixteenth of its scale.
-        """
-        if not self.far:
-            return np.full(self.noise_multiplier.shape, _BITS)
-        least = np.ceil(np.log2(np.maximum(self._together(dimension), 1.0))) + 4.0
-        return np.clip(least, 8.0, _BITS).astype(np.int64)
-
-    def on_lattice(self, far: bool = False) -> Self:
-        """The same mechanism for real releases."""
-        return replace(self, lattice=True, far=far)
 
     def events(self) -> tuple[DpEvent, ...]:
         """What one release costs each agent. Agents with the same noise share one event object."""
@@ -150,12 +79,6 @@ class Gaussian(Mechanism):
     def event(noise_multiplier: float) -> DpEvent:
         return GaussianDpEvent(noise_multiplier)
 
-    def words_needed(self, dimension: int) -> int:
-        return dimension
-
-    def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
-        return _normal(random_bits)
-
 
 @dataclass(frozen=True, eq=False)
 class Laplace(Mechanism):
@@ -172,16 +95,10 @@ class Laplace(Mechanism):
     def event(noise_multiplier: float) -> DpEvent:
         return LaplaceDpEvent(noise_multiplier)
 
-    def words_needed(self, dimension: int) -> int:
-        return dimension
-
-    def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
-        return np.copysign(_exponential(random_bits), random_bits.view(np.int64))
-
 
 @dataclass(frozen=True, eq=False)
 class GammaNorm(Mechanism):
-    """Noise with density proportional to exp(-|x|_2 / scale): pure privacy for a 2-norm sensitivity.
+    """Noise with density proportional to exp(-|x|_2 / scale): pure privacy for a 2-norm sensitivity, in simulations.
 
     Its norm is Gamma(dimension, scale), a sum of `dimension` exponentials; its direction is uniform on the sphere.
     """
@@ -197,35 +114,15 @@ class GammaNorm(Mechanism):
     def event(noise_multiplier: float) -> DpEvent:
         return PureDpEvent(1.0 / noise_multiplier)
 
-    def words_needed(self, dimension: int) -> int:
-        return 2 * dimension
-
-    def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
+    @staticmethod
+    def simulated(scale: FloatArray, dimension: int, random_bits: WordArray) -> FloatArray:
+        """(B, dimension) noise in floating point, from 2 * dimension words a row: it protects nobody."""
         radius = _exponential(random_bits[:, :dimension]).sum(axis=1)
         direction = _normal(random_bits[:, dimension:])
         length = np.sqrt(np.square(direction).sum(axis=1))
         # A direction of exact zeros (probability 2^-54 in one dimension, less in more) must not become nan.
         stretch: FloatArray = np.divide(radius, length, out=np.zeros_like(length), where=length > 0.0)
-        return direction * stretch[:, None]
-
-
-_BITS = 32
-"""-log2 of the lattice spacing in units of the noise scale, at most."""
-
-_FARTHEST = 2.0**52
-"""Lattice points on either side of zero: sums of a value and noise stay exact in a double."""
-
-
-def _on_lattice(value: FloatArray, noise: FloatArray, scale: FloatArray, bits: IntArray) -> FloatArray:
-    """value + noise, both first rounded to multiples of 2^(floor(log2 scale) - bits), row by row.
-
-    A value beyond 2^(52 - bits) noise scales is cut there: a fixed map that brings no two values farther apart.
-    """
-    _, exponent = np.frexp(scale)  # scale = f 2^exponent with f in [1/2, 1): exact, where a logarithm would round
-    spacing = np.ldexp(1.0, exponent - 1 - bits)[:, None]
-    with np.errstate(over="ignore"):  # an infinite quotient is cut like any other
-        points = np.clip(np.rint(value / spacing), -_FARTHEST, _FARTHEST)
-    return (points + np.rint(noise / spacing)) * spacing
+        return direction * (scale * stretch)[:, None]
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {mechanism.name: mechanism for mechanism in (Gaussian, Laplace, GammaNorm)}

@@ -1,4 +1,4 @@
-"""Records split over agents.
+"""Records split over agents, as integer rows.
 
 All records lie in one table, sorted by agent; an agent is a range of rows. Selecting agents, or repeating them for
 independent runs, makes new ranges over the same table and copies no record.
@@ -15,17 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._arrays import BoolArray, FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import digest
-from dpadmm.problems.kernels.batch import add_chunks
-from dpadmm.problems.rows import PRECISIONS as PRECISIONS
-from dpadmm.problems.rows import RowRules
-
-LARGEST_FLOAT32 = 1e15  # of a coefficient: products with rows, and sums of them, stay finite
-
-# Records per chunk: large enough to amortise a chunk's own vector, small enough to feed every thread and stay in cache.
-CHUNK = 512
+from dpadmm.problems.kernels.batch import add_in_order
+from dpadmm.problems.rows import RowRules, used
+from dpadmm.release import rows
+from dpadmm.release.sums import CHUNK
 
 # Bytes of records that are walked over together: enough that waking the threads costs little, even on a busy machine.
 BLOCK_BYTES = 2**25
@@ -35,13 +31,14 @@ BLOCK_BYTES = 2**25
 class Shards:
     """Records over agents: row `r` of the table belongs to agent `i` if `starts[i] <= r < stops[i]`."""
 
-    features: NDArray[Any] | csr_array  # float64 or float32
+    features: NDArray[Any] | csr_array  # integers as float32; one of them is worth `cell`
     targets: NDArray[Any]
     starts: IntArray
     stops: IntArray
     norm_bound: float
     names: tuple[str, ...]
     clipped: int = 0  # rows over the bound; a fact about private data, so simulations only
+    unusable: int = 0  # records that could not be encoded and count as zero; a fact for their owner only
 
     @property
     def agents(self) -> int:
@@ -60,9 +57,15 @@ class Shards:
     def sparse(self) -> bool:
         return not isinstance(self.features, np.ndarray)
 
-    @cached_property
-    def precision(self) -> str:
-        return str(self.features.dtype)
+    @property
+    def row_bound(self) -> float:
+        """How long a row can be, with the intercept's one."""
+        return self.norm_bound
+
+    @property
+    def cell(self) -> float:
+        """What one unit of a row is worth."""
+        return rows.cell(self.norm_bound)
 
     @property
     def storage(self) -> tuple[NDArray[Any], ...]:
@@ -70,6 +73,23 @@ class Shards:
         if isinstance(self.features, np.ndarray):
             return (self.features,)
         return self.features.data, self.features.indices, self.features.indptr
+
+    @cached_property
+    def real_rows(self) -> Any:
+        """The rows in the units of the records, in doubles: for what is not released."""
+        return self.features.astype(np.float64) * self.cell
+
+    def encoded(self, features: Any, rules: RowRules, row_bound: float) -> Shards:
+        """The same records with other rows, made of these by a public map, one row at a time.
+
+        `row_bound` is that of the rules but for rounding.
+        """
+        table, _, _ = rules.apply(features, used(self.features))
+        return replace(self, features=table, norm_bound=row_bound)
+
+    def unbounded(self, features: FloatArray) -> Shards:
+        """The same records with rows that obey no bound: to predict for, never to be released."""
+        return replace(self, features=features / self.cell)
 
     def take(self, agents: Any) -> Shards:
         """These agents, in this order (an agent may be named twice), over the same records."""
@@ -110,7 +130,7 @@ class Shards:
     @property
     def block(self) -> int:
         """Records of a block: whole chunks, enough of them for several threads."""
-        return CHUNK * max(4, BLOCK_BYTES // (CHUNK * self.width * np.dtype(self.precision).itemsize))
+        return CHUNK * max(4, BLOCK_BYTES // (CHUNK * self.width * 4))
 
     def blocks(self) -> Iterator[tuple[IntArray, Any, NDArray[Any]]]:
         """All records, each agent's in order: the agents (rows) whose they are, features and targets of a block.
@@ -126,41 +146,47 @@ class Shards:
         """Names these records: other records have another digest."""
         return digest(*(part.tobytes() for part in (*self.storage, self.targets)))
 
-    @cached_property
-    def chunks(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """Start, stop and agent of every chunk, and each agent's first chunk (one more entry closes the last)."""
-        per_agent = -(-self.counts // CHUNK)
-        first = np.concatenate(([0], np.cumsum(per_agent)))
-        agent = np.repeat(np.arange(self.agents), per_agent)
-        start = self.starts[agent] + CHUNK * (np.arange(agent.size) - first[agent])
-        return start, np.minimum(start + CHUNK, self.stops[agent]), agent, first
+    def chunks(self, size: int = CHUNK) -> tuple[IntArray, IntArray, IntArray]:
+        """Start, stop and agent of every chunk of so many records."""
+        known = self._chunks.get(size)
+        if known is None:
+            per_agent = -(-self.counts // size)
+            first = np.cumsum(per_agent) - per_agent
+            agent = np.repeat(np.arange(self.agents), per_agent)
+            start = self.starts[agent] + size * (np.arange(agent.size) - first[agent])
+            known = self._chunks[size] = start, np.minimum(start + size, self.stops[agent]), agent
+        return known
 
-    def reduce(
+    @cached_property
+    def _chunks(self) -> dict[int, tuple[IntArray, IntArray, IntArray]]:
+        return {}
+
+    def walk(
         self,
         kernel: Callable[..., None],
-        loss: Any,
-        weights: FloatArray,
-        x: FloatArray,
+        given: tuple[Any, ...],
+        x: NDArray[Any],
         shape: tuple[int, ...],
-    ) -> FloatArray:
-        """Runs a kernel over all chunks and adds each agent's chunks in order: one array of `shape` per agent.
-
-        Records may be kept in float32; what is summed over them is float64 all the same.
-        """
-        start, stop, agent, first = self.chunks
+        add: Callable[[FloatArray, IntArray], None],
+        chunk: int = CHUNK,
+    ) -> None:
+        """Runs a kernel over all chunks and hands its sums on: add(sums of chunks, whose each chunk is)."""
+        start, stop, agent = self.chunks(chunk)
         parts = np.empty((start.size, *shape))
-        kernel(loss, *self.storage, self.targets, start, stop, agent, weights, self.point(x), parts)
-        if start.size == self.agents and np.array_equal(agent, np.arange(self.agents)):
-            return parts
-        out = np.empty((self.agents, *shape))
-        add_chunks(parts, first, out)
-        return out
+        kernel(*given, *self.storage, self.targets, start, stop, agent, np.ascontiguousarray(x), parts)
+        add(parts, agent)
 
-    def point(self, x: FloatArray) -> NDArray[Any]:
-        """A model as the kernels want it: in the precision of the records."""
-        # In float32 a stranger's model could overflow, and whether a record then makes it NaN would show the record.
-        point = x if self.precision == "float64" else np.clip(x, -LARGEST_FLOAT32, LARGEST_FLOAT32)
-        return np.ascontiguousarray(point, dtype=self.precision)
+    def reduce(
+        self, kernel: Callable[..., None], given: tuple[Any, ...], x: NDArray[Any], shape: tuple[int, ...]
+    ) -> FloatArray:
+        """The sums of a kernel over each agent's records, in doubles: one array of `shape` per agent."""
+        out = np.zeros((self.agents, *shape))
+
+        def add(parts: FloatArray, agent: IntArray) -> None:
+            add_in_order(parts.reshape(len(parts), -1), agent, out.reshape(self.agents, -1))
+
+        self.walk(kernel, given, x, shape, add)
+        return out
 
 
 def gather(
@@ -171,16 +197,29 @@ def gather(
     norm_bound: float,
     intercept: bool = False,
     names: Sequence[str] | None = None,
-    precision: str = "float64",
+    usable: BoolArray | None = None,
 ) -> Shards:
-    """Shards from records and the owner of each: checked, clipped to the public norm bound, sorted by agent.
+    """Shards from records and the owner of each: integer rows within the public norm bound, sorted by agent.
 
-    `owner` holds agent numbers 0..n-1 (with `names` for people) or owner names, which are numbered in sorted order.
-    With an intercept a column of ones is appended after clipping, and the bound becomes sqrt(bound² + 1). Rows are
-    clipped in the precision they are kept in, so that the bound holds for the numbers that are used.
+    Args:
+        features: The records, dense or CSR.
+        targets: The target of each, as the loss encodes it.
+        owner: Agent numbers 0..n-1 (with `names` for people), or owner names, which are numbered in sorted order.
+        norm_bound: Length that every row is scaled down to.
+        intercept: Whether a column of ones is appended after that; the bound becomes sqrt(bound² + 1).
+        names: The agents' names.
+        usable: Which records count; the others, and rows that are not finite, become zero. None: a number that is not
+            finite is an error.
+
+    Returns:
+        The shards. A row's bits depend on its record and on the public numbers alone.
+
+    Raises:
+        InputError: Numbers of rows, targets and owners differ, an agent has no records, or a number is not finite
+            where `usable` is None.
     """
-    rules = RowRules(norm_bound, intercept, precision)
-    table, clipped = rules.apply(features)
+    rules = RowRules(norm_bound, intercept)
+    table, long, lost = rules.apply(features, usable)
     if not table.shape[0] == len(targets) == len(owner):
         raise InputError(
             f"{table.shape[0]} rows of features, {len(targets)} targets and {len(owner)} owners: must be equally many."
@@ -195,16 +234,19 @@ def gather(
             raise InputError(f"owner {agent[row]} in row {row} is not one of the agents 0..{len(names) - 1}.")
     counts = np.bincount(agent, minlength=len(names))
     refuse_empty(counts, names)
-    order = np.argsort(agent, kind="stable")
     stops = np.cumsum(counts)
+    if (np.diff(agent) < 0).any():
+        order = np.argsort(agent, kind="stable")
+        table, targets = table[order], targets[order]
     return Shards(
-        features=np.ascontiguousarray(table[order]) if isinstance(table, np.ndarray) else csr_array(table[order]),
-        targets=np.ascontiguousarray(targets[order]),
+        features=np.ascontiguousarray(table) if isinstance(table, np.ndarray) else csr_array(table),
+        targets=np.ascontiguousarray(targets),
         starts=stops - counts,
         stops=stops,
         norm_bound=rules.row_bound,
         names=tuple(names),
-        clipped=clipped,
+        clipped=int(long.sum()),
+        unusable=int(lost.sum()),
     )
 
 

@@ -1,7 +1,7 @@
 """Shards whose records stay in files: read in blocks, or picked by number, and never held all at once.
 
-Every sum is that of the same records in memory, bit for bit: blocks are whole chunks counted from an agent's first
-record, the same kernels run over them, and each agent's chunks are added in order.
+Every released sum is that of the same records in memory: it is a sum of integers. Sums in doubles, for metrics, agree
+too, because blocks are whole chunks counted from an agent's first record.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._arrays import BoolArray, FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import digest
 from dpadmm.problems.array_files import Blocks
 from dpadmm.problems.rows import RowRules
-from dpadmm.problems.shards import CHUNK, Shards
+from dpadmm.problems.shards import Shards
+from dpadmm.release.sums import CHUNK
 
 PARTS_AT_ONCE = 2**23  # numbers that a block's chunks may come to; fewer chunks are taken where each is a large matrix
 
@@ -49,10 +50,6 @@ class StoredShards(Shards):
     def sparse(self) -> bool:
         return False
 
-    @property
-    def precision(self) -> str:
-        return self.rules.precision
-
     def take(self, agents: Any) -> StoredShards:
         chosen = np.arange(self.agents)[agents]
         return replace(
@@ -69,16 +66,14 @@ class StoredShards(Shards):
 
     def pick(self, rows: IntArray, counts: IntArray) -> Shards:
         stops = np.cumsum(counts)
-        features = np.empty((rows.size, self.width), self.precision)
+        features = np.zeros((rows.size, self.width), np.float32)
         targets = []
         for source, start, stop in zip(self.sources, stops - counts, stops, strict=True):
-            numbers, own = rows[start:stop], features[start:stop]
-            found, raw = source.pick(numbers, own)
+            numbers = rows[start:stop]
+            found, raw = source.pick(numbers, np.empty((numbers.size, source.width)))
             targets.append(self.encode(raw))
             if numbers.size:
-                table, _ = self.rules.apply(found, partial(_place, source.name, numbers), owned=True)
-                if table is not own:
-                    own[...] = table
+                features[start:stop], _, _ = self._rows(found, partial(_place, source.name, numbers))
         return Shards(
             features, np.concatenate(targets), stops - counts, stops, self.norm_bound, self.names, self.clipped
         )
@@ -91,37 +86,30 @@ class StoredShards(Shards):
     def digest(self) -> str:
         return digest(*(source.digest() for source in self.sources))
 
-    def reduce(
+    def walk(
         self,
         kernel: Callable[..., None],
-        loss: Any,
-        weights: FloatArray,
-        x: FloatArray,
+        given: tuple[Any, ...],
+        x: NDArray[Any],
         shape: tuple[int, ...],
-    ) -> FloatArray:
-        point = self.point(x)
-        out = np.empty((self.agents, *shape))
+        add: Callable[[FloatArray, IntArray], None],
+        chunk: int = CHUNK,
+    ) -> None:
+        point = np.ascontiguousarray(x)
         for source, agents in self._sharing():
             most = max(1, PARTS_AT_ONCE // (agents.size * prod(shape)))
-            total: FloatArray | None = None
-            for features, targets, _ in self._walk(source, min(self.block, CHUNK * most)):
-                start = np.arange(0, len(targets), CHUNK)
-                stop = np.minimum(start + CHUNK, len(targets))
+            for features, targets, *_ in self._walk(source, min(self.block, chunk * most)):
+                start = np.arange(0, len(targets), chunk)
+                stop = np.minimum(start + chunk, len(targets))
                 begin, end = np.tile(start, agents.size), np.tile(stop, agents.size)
+                owner = np.repeat(agents, start.size)
                 parts = np.empty((begin.size, *shape))
-                kernel(loss, features, targets, begin, end, np.repeat(agents, start.size), weights, point, parts)
-                # In order, and from the first chunk on: what memory's `add_chunks` does.
-                for part in parts.reshape(agents.size, start.size, *shape).swapaxes(0, 1):
-                    if total is None:
-                        total = part.copy()
-                    else:
-                        total += part
-            out[agents] = total
-        return out
+                kernel(*given, features, targets, begin, end, owner, point, parts)
+                add(parts, owner)
 
     def check(self) -> int:
         """Reads every record once: an `InputError` for one that cannot be used, else how many are over the bound."""
-        return sum(clipped for source, _ in self._sharing() for *_, clipped in self._walk(source, self.block))
+        return sum(long for source, _ in self._sharing() for *_, long in self._walk(source, self.block))
 
     def _sharing(self) -> list[tuple[Blocks, IntArray]]:
         """Each reader, with the agents (of runs side by side) that it reads for."""
@@ -135,9 +123,12 @@ class StoredShards(Shards):
         start = 0
         for found, raw in source.walk(rows):
             numbers = range(start, start + len(raw))
-            features, clipped = self.rules.apply(found, partial(_place, source.name, numbers), owned=True)
+            features, long, _ = self._rows(found, partial(_place, source.name, numbers))
             start += len(raw)
-            yield features, self.encode(raw), clipped
+            yield features, self.encode(raw), int(long.sum())
+
+    def _rows(self, found: NDArray[Any], place: Callable[[int, int], str]) -> tuple[Any, BoolArray, BoolArray]:
+        return self.rules.apply(found, None, place)
 
 
 def gather_blocks(
@@ -147,13 +138,12 @@ def gather_blocks(
     norm_bound: float,
     intercept: bool = False,
     names: Sequence[str] | None = None,
-    precision: str = "float64",
 ) -> StoredShards:
     """What `gather` is for records in memory: every record is read once and checked, so that none can surprise a run.
 
     `encode` turns a reader's targets into those of the loss.
     """
-    rules = RowRules(norm_bound, intercept, precision)
+    rules = RowRules(norm_bound, intercept)
     if not sources:
         raise InputError("no agent: name at least one reader of records.")
     for source in sources:

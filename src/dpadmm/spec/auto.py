@@ -153,7 +153,6 @@ def _noise(run: RunSpec, loss: Loss, facts: Facts) -> tuple[float, bool]:
         relation=Relation.parse(run.relation),
         rounds=1,
         width=facts.width,
-        precision=run.precision,
     )
     star.check(setting)
     step = star.phases[0]

@@ -108,11 +108,6 @@ class RunSpec(PartOptions):
     intercept: bool | None = option(
         None, help="Add a column of ones.", panel=PROBLEM, off_flag="--no-intercept", shown="no; auto: yes"
     )
-    precision: str = option(
-        "float64",
-        help="Precision of the records: float64, or float32, faster and with a little more noise.",
-        panel=PROBLEM,
-    )
     weighting: str | None = option(
         None, help="Whether all owners or all records count alike; default: the algorithm's.", panel=PROBLEM
     )

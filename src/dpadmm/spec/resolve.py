@@ -76,7 +76,6 @@ class ResolvedRun:
             radius=self.recipe.base_radius if run.radius is None else run.radius,
             unit_size=records_per_person,
             width=width,
-            precision=run.precision,
             graph=_topology(run, self.recipe, counts.size),
         )
         planned = self.recipe.plan(setting, self.noise)

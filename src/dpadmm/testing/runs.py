@@ -20,12 +20,12 @@ from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor, rounds
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.penalties import L2
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.testing.contract import ContractError
 
 KINDS = {"binary": "classification", "multiclass": "multiclass", "regression": "regression"}

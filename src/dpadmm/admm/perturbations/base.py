@@ -6,6 +6,7 @@ Only here is a release made: a value and what it costs. Everything that leaves a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,12 +15,14 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
 from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, Subproblem, as_it_is
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, Subproblem, Sum, Sums, as_it_is
 from dpadmm.errors import unknown
 from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
 from dpadmm.privacy.events import DpEvent, SelfComposedDpEvent
 from dpadmm.privacy.ledger.protocol import Seal
-from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
+from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Mechanism
+from dpadmm.release.perturb import add_noise, release_value
+from dpadmm.release.random_bits import Stream
 
 __all__ = ["Additive", "Perturbation", "RandomBits", "Release", "Task", "repeated"]
 
@@ -50,24 +53,57 @@ class Task:
     ) -> tuple[FloatArray, Memory]:
         """The solver's answers; by default to the subproblem as it is, and without noise."""
         given = subproblem or self.subproblem
-        return self.solver.solve(given, oracle or self.gradients(given), self.memory, self.eta, emit)
+        return self.solver.solve(given, oracle or self.exact(given), self.memory, self.eta, emit)
 
-    def gradients(self, subproblem: Subproblem | None = None, on_anchor: Emit = as_it_is) -> Oracle:
-        """The gradients that the solver works with: whole ones, or of mini-batches."""
-        return self.solver.gradients(subproblem or self.subproblem, self.random_bits, on_anchor)
+    def sums(self, subproblem: Subproblem | None = None) -> Sums:
+        """The sums over records that the solver works with: of all of them, or of mini-batches."""
+        return self.solver.sums(self.setting, subproblem or self.subproblem, self.random_bits)
 
-    def noisy(self, mechanism: Mechanism, sensitivity: FloatArray, purpose: str) -> Emit:
-        """Adds this mechanism's noise to a value, afresh at each of the solver's steps and no more often than that."""
-        steps = iter(range(1, self.solver.steps + 1))
+    def exact(self, subproblem: Subproblem | None = None) -> Oracle:
+        """The solver's gradients without noise."""
+        at = self.sums(subproblem)
+        return lambda point: at(point).value
 
-        def add(value: FloatArray) -> FloatArray:
-            step = next(steps, None)
-            if step is None:
-                raise RuntimeError(f"solver {self.solver.name!r} took more steps than the {self.solver.steps} it pays.")
-            name = purpose if step == 1 else f"{purpose}.{step}"
-            return mechanism.add(value, sensitivity, self.random_bits(name, mechanism.words_needed(value.shape[1])))
+    def noisy_sum(
+        self, mechanism: Mechanism, purpose: str, sensitivity: float | None = None
+    ) -> Callable[[Sum], FloatArray]:
+        """Adds this mechanism's noise to a sum over records, afresh at each of the solver's steps and no more often.
+
+        `sensitivity` is in units of the lattice of whole gradients; None is that of a whole gradient.
+        """
+        streams = self._streams(purpose)
+        moved = self.setting.sensitivity(mechanism.norm) if sensitivity is None else sensitivity
+
+        def add(found: Sum) -> FloatArray:
+            stream = next(streams)
+            if isinstance(mechanism, GammaNorm):
+                return simulated(found.value, mechanism, self.setting.gradient_sensitivity(), stream)
+            return add_noise(found.counts, mechanism, moved * found.finer, stream) * found.units
 
         return add
+
+    def noisy(self, mechanism: Mechanism, sensitivity: Callable[[], FloatArray] | FloatArray, purpose: str) -> Emit:
+        """Adds this mechanism's noise to a value, afresh at each of the solver's steps and no more often than that."""
+        streams = self._streams(purpose)
+
+        def add(value: FloatArray) -> FloatArray:
+            stream, moved = next(streams), sensitivity() if callable(sensitivity) else sensitivity
+            release = simulated if isinstance(mechanism, GammaNorm) else release_value
+            return release(value, mechanism, moved, stream)
+
+        return add
+
+    def _streams(self, purpose: str) -> Iterator[Stream]:
+        """Random bits for one step after another, for as many as are paid for."""
+        for step in range(1, self.solver.steps + 1):
+            yield self.random_bits(purpose if step == 1 else f"{purpose}.{step}")
+        raise RuntimeError(f"solver {self.solver.name!r} took more steps than the {self.solver.steps} it pays.")
+
+
+def simulated(value: FloatArray, mechanism: GammaNorm, sensitivity: FloatArray, stream: Stream) -> FloatArray:
+    """A value with gamma-norm noise in floating point, outside the release path: for simulations only."""
+    scale, dimension = mechanism.noise_multiplier * sensitivity, value.shape[1]
+    return value + mechanism.simulated(scale, dimension, stream.words(0, 2 * dimension))
 
 
 class Perturbation(ABC):

@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
 from dpadmm._arrays import FloatArray
-from dpadmm.admm.setting import ROUNDING, Setting
+from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.stochastic import Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
@@ -109,18 +109,16 @@ class PoissonCost(Cost):
         self._held = isinstance(solver, Svrg) and not anchor_share  # by an anchor without noise of its own
         self._rates = solver.rates(counts)
         longest = loss.gradient_bound(setting.norm_bound)
-        # What the sums of two gradients over up to all records can lose, for either of two neighbours.
-        lost = 4.0 * counts * longest * loss.summation_error(counts, setting.precision)
         scale = setting.weights / self._rates / unit
         if not isinstance(solver, Svrg):
-            drawn = scale * (longest * ROUNDING + lost)
+            drawn = scale * longest
         else:
             # A record in the batch corrects the anchor that holds it: 2G/q - G in all, G of which `held` counts.
             inside = 2.0 * longest * self._rates if self._held else 0.0
-            drawn = scale * (2.0 * longest * ROUNDING - inside + lost)
+            drawn = scale * (2.0 * longest - inside)
             bend = loss.curvature_bound(setting.norm_bound)
             if solver.reach is not None and bend is not None:
-                drawn = np.minimum(drawn, scale * (bend * solver.reach * ROUNDING + lost))
+                drawn = np.minimum(drawn, scale * bend * solver.reach)
         if not self._held:
             drawn = np.maximum(drawn, 1.0)
         # Rounded up a little, so that agents who differ by their rounding only are one kind.
@@ -172,7 +170,7 @@ class UniformCost(Cost):
         super().__init__(setting, solver)
         self._deltas = np.full(setting.agents, delta, dtype=np.float64)  # what the proof is tuned to
         longest = setting.problem.loss.gradient_bound(setting.norm_bound)
-        self._drawn = 4.0 * longest * ROUNDING * setting.weights * setting.counts / setting.gradient_sensitivity()
+        self._drawn = 4.0 * longest * setting.weights * setting.counts / setting.gradient_sensitivity()
         self.kinds = tuple(setting.counts.tolist())
         self._splits: dict[tuple[Hashable, float], float] = {}  # by kind and calibrated multiplier
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.setting import Setting
 from dpadmm.privacy.mechanisms import Mechanism
 from dpadmm.problems.shards import Shards
+from dpadmm.release.perturb import add_noise
+from dpadmm.release.sums import COARSE_BITS
 
 
 def release_error(
@@ -14,10 +18,11 @@ def release_error(
 ) -> Release:
     """The share of records that each agent's row of `models` gets wrong, with noise; (n, 1).
 
-    Formal guarantee. Changing or zeroing one record moves a share by at most 1/m, a person's k records by k/m, in any
-    norm of one dimension. One event of the mechanism.
+    Formal guarantee. Changing or zeroing one record moves the count of mistakes by at most 1, a person's k records
+    by k, in any norm of one dimension; a mistake is 2^30 units of the lattice. One event of the mechanism.
     """
-    share = setting.problem.loss.mistakes(shards, models) / setting.counts
-    count = mechanism.words_needed(1)
-    value = mechanism.add(share[:, None], setting.unit_size / setting.counts, random_bits("evaluation", count))
-    return Release(value, mechanism.events())
+    wrong = setting.problem.loss.mistakes(shards, models)
+    noisy = add_noise(
+        wrong[:, None] << COARSE_BITS, mechanism, setting.unit_size << COARSE_BITS, random_bits("evaluation")
+    )
+    return Release(np.ldexp(noisy, -COARSE_BITS) / setting.counts[:, None], mechanism.events())

@@ -6,18 +6,20 @@ from dataclasses import dataclass
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.perturbations.base import Additive, Release, Task
-from dpadmm.admm.setting import Setting
+from dpadmm.admm.setting import Noise, NoiseRequest, Setting
 from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.errors import InputError
+from dpadmm.privacy.mechanisms import GammaNorm
+from dpadmm.release.perturb import noise_scales
 
 
 @dataclass(frozen=True)
 class Gradient(Additive):
     """The solver sees f'(u) + noise.
 
-    Formal guarantee. The gradient of agent i at a point that is a function of earlier releases moves by at most
-    weight_i * s when one record changes (s: `Loss.sensitivity`, in the mechanism's norm). Step, projection onto any
-    set, average and dual are functions of the noisy gradients and of public values: post-processing (claims B1, B3).
+    Formal guarantee. At a point that is a function of earlier releases, the sum over agent i's records is one of
+    integer vectors of an enforced length, so it moves by at most `Setting.sensitivity` when one record changes, and
+    gets discrete noise in integers (`release/`). Weights, step, projection onto any set, average and dual are functions of the noisy gradients and of public values: post-processing (claims B1, B3).
     One event of the mechanism per step.
     """
 
@@ -37,14 +39,19 @@ class Gradient(Additive):
                 f"Use 'sampled-gradient' with it."
             )
 
-    def release(self, task: Task) -> tuple[Release, Memory]:
-        mechanism = task.noise.mechanism
-        noisy = task.noisy(mechanism, task.setting.gradient_sensitivity(mechanism.norm), "gradient")
+    def calibrate(
+        self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
+    ) -> Noise:
+        noise = super().calibrate(setting, solver, request, kappas)
+        if not isinstance(noise.mechanism, GammaNorm):
+            noise_scales(noise.mechanism, setting.sensitivity(noise.mechanism.norm))
+        return noise
 
-        exact = task.gradients()
+    def release(self, task: Task) -> tuple[Release, Memory]:
+        noisy, sums = task.noisy_sum(task.noise.mechanism, "gradient"), task.sums()
 
         def oracle(point: FloatArray) -> FloatArray:
-            return noisy(exact(point))
+            return noisy(sums(point))
 
         answer, memory = task.solve(oracle)
         return Release(answer, task.noise.events), memory

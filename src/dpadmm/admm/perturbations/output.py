@@ -14,6 +14,8 @@ from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.errors import InputError
 from dpadmm.problems.sets import Whole
 
+ROUNDING = 2.0**-52  # of one operation, doubled
+
 
 @dataclass(frozen=True)
 class Output(Additive):
@@ -24,7 +26,9 @@ class Output(Additive):
     answer, and a projection that is exact to tau_W within tau_W of it, for either of two neighbours. Hence the
     Euclidean sensitivity gain * (weight_i * s + 2 tau) + 2 tau_W (theory 3.2, 4.1, claims B1). In the 1-norm it is the
     same with s in that norm for gradient steps over a product of intervals, where each coordinate moves by itself;
-    elsewhere sqrt(D) times the Euclidean one (claims B4). One event of the mechanism per step.
+    elsewhere sqrt(D) times the Euclidean one (claims B4). A gradient step is computed in floating point from an exact
+    sum and public numbers: what rounding can do to it, at most (D + 64) units of the last place of the numbers it adds
+    up (`Solver.size`), is paid for twice, at every step anew. One event of the mechanism per step.
 
     `may_leave` says that noisy results may leave the set, as in 001. `unit_gain` scales the noise as if a step's result
     moved as far as its gradient: safe and far too loud, to see what 001 compares with (claims B4).
@@ -69,6 +73,22 @@ class Output(Additive):
 
     def release(self, task: Task) -> tuple[Release, Memory]:
         mechanism, kappa, eta = task.noise.mechanism, task.subproblem.kappa[:, 0], task.eta[:, 0]
-        sensitivity = self.sensitivity(task.setting, task.solver, kappa, eta, mechanism.norm)
-        answer, memory = task.solve(emit=task.noisy(mechanism, sensitivity, "output"))
+        moved = self.sensitivity(task.setting, task.solver, kappa, eta, mechanism.norm)
+        if not task.solver.first_order:
+            answer, memory = task.solve(emit=task.noisy(mechanism, moved, "output"))
+            return Release(answer, task.noise.events), memory
+        points = [task.memory.point]  # where a step starts: what the last one has released
+
+        def sensitivity() -> FloatArray:
+            rounding = 2.0 * ROUNDING * (task.setting.dimension + 64.0)
+            size = task.solver.size(task.subproblem, points[-1], task.eta)
+            return moved + rounding * size * (np.sqrt(task.setting.dimension) if mechanism.norm == 1 else 1.0)
+
+        noisy = task.noisy(mechanism, sensitivity, "output")
+
+        def emit(value: FloatArray) -> FloatArray:
+            points.append(noisy(value))
+            return points[-1]
+
+        answer, memory = task.solve(emit=emit)
         return Release(answer, task.noise.events), memory

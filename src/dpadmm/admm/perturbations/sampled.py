@@ -104,15 +104,20 @@ class SampledGradient(Perturbation):
         return np.asarray(sigma / setting.gradient_sensitivity())
 
     def release(self, task: Task) -> tuple[Release, Memory]:
-        unit = task.setting.gradient_sensitivity()
-        noisy = task.noisy(task.noise.mechanism, unit, "gradient")
+        noisy, solver = task.noisy_sum(task.noise.mechanism, "gradient"), task.solver
         if task.noise.anchor is None:
-            estimate = task.gradients()
-        else:
-            estimate = task.gradients(on_anchor=task.noisy(task.noise.anchor, unit, "anchor"))
+            sums = task.sums()
+            answer, memory = task.solve(lambda point: noisy(sums(point)))
+            return Release(answer, task.noise.events), memory
+        assert isinstance(solver, Svrg)
+        noisy_anchor, anchors = task.noisy_sum(task.noise.anchor, "anchor"), list[FloatArray]()
+        changes = solver.corrections(task.setting, task.subproblem, task.random_bits)
+        whole = Solver.sums(solver, task.setting, task.subproblem, task.random_bits)
 
         def oracle(point: FloatArray) -> FloatArray:
-            return noisy(estimate(point))
+            if not anchors:
+                anchors.append(noisy_anchor(whole(point)))
+            return anchors[0] + noisy(changes(point))
 
         answer, memory = task.solve(oracle)
         return Release(answer, task.noise.events), memory

@@ -14,10 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpadmm._arrays import FloatArray, WordArray
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.setting import Setting
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards
+from dpadmm.release.random_bits import Stream
+from dpadmm.release.sums import Total
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +46,12 @@ class Subproblem:
         return data + (self.tilt * x + self.kappa / 2.0 * apart * apart).sum(axis=1)
 
     def loss_gradient(self, x: FloatArray) -> FloatArray:
-        """The part that touches records; all else in this class is public."""
+        """The part that touches records, in doubles: for minimisers. First-order steps take `total`."""
         return self.problem.loss.gradient(self.shards, x, self.weights)
+
+    def total(self, x: FloatArray) -> Total:
+        """The sums of gradients over the agents' records as they are released: integers, without weights."""
+        return self.problem.loss.query(x.shape[1] // self.shards.width).total(self.shards, x)
 
     def penalty_gradient(self, x: FloatArray) -> FloatArray:
         return self.problem.strength * self.problem.penalty.gradient(x)
@@ -102,11 +108,52 @@ class Subproblem:
 Oracle = Callable[[FloatArray], FloatArray]
 """The gradient of the loss at a point; exact, or with noise on it."""
 
-RandomBits = Callable[[str, int], WordArray]
-"""Words for this batch of agents and this round, by purpose and count: what noise and mini-batches are drawn with."""
+RandomBits = Callable[[str], Stream]
+"""Random bits for this batch of agents and this round, by purpose: what noise and mini-batches are drawn with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """A sum over records on the lattice that noise is added on.
+
+    counts: (n, D) integers.
+    units: What one of them is worth, for each agent and, where numbers differ, for each number.
+    finer: (n,) units of this lattice to one of the lattice of whole gradients, which sensitivities are stated in.
+    """
+
+    counts: IntArray
+    units: FloatArray
+    finer: FloatArray | float = 1.0
+
+    @property
+    def value(self) -> FloatArray:
+        """The sum without noise."""
+        return self.counts * self.units
+
+
+Sums = Callable[[FloatArray], Sum]
+"""The sum over records at a point."""
 
 Emit = Callable[[FloatArray], FloatArray]
 """What becomes of a step's result before anything else is done with it: itself, or itself with noise on it."""
+
+
+def whole_units(setting: Setting, subproblem: Subproblem) -> FloatArray:
+    """What one unit of the lattice of whole gradients is worth to each agent; (n, 1) or (n, D)."""
+    units = np.atleast_1d(setting.query.units(setting.columns, setting.norm_bound))
+    return np.asarray(subproblem.weights[:, None] * units)
+
+
+def lengths(vectors: FloatArray) -> FloatArray:
+    """(n,)"""
+    return np.linalg.norm(vectors, axis=1)
+
+
+def slope_lengths(subproblem: Subproblem, point: FloatArray) -> FloatArray:
+    """How long a gradient of loss and penalty can be at a public point, noise aside; (n,)."""
+    shards, loss = subproblem.shards, subproblem.problem.loss
+    bound = subproblem.weights * shards.counts * loss.gradient_bound(shards.row_bound)
+    return bound + lengths(subproblem.penalty_gradient(point))
 
 
 def as_it_is(value: FloatArray) -> FloatArray:
@@ -156,10 +203,19 @@ class Solver(ABC):
     def check_step(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> None:
         """Raises an `InputError` where a step of this size (n,) does not converge."""
 
-    def gradients(self, subproblem: Subproblem, random_bits: RandomBits, on_anchor: Emit = as_it_is) -> Oracle:
-        """How this solver looks at the records: by whole gradients, unless it says otherwise. What it keeps of them
-        from step to step goes through `on_anchor` first."""
-        return subproblem.loss_gradient
+    def sums(self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits) -> Sums:
+        """How this solver looks at the records: by sums over all of them, unless it says otherwise."""
+        units = whole_units(setting, subproblem)
+
+        def at(point: FloatArray) -> Sum:
+            return Sum(subproblem.total(point).rounded(setting.bounds.shift), units)
+
+        return at
+
+    def size(self, subproblem: Subproblem, point: FloatArray, eta: FloatArray) -> FloatArray:
+        """Of the numbers that a step from a public point adds up, in the units of its result; (n,). What rounding them
+        can do to a result is a small multiple of it."""
+        return np.full(len(point), np.inf)
 
     def spread(self, setting: Setting) -> FloatArray:
         """A bound on how far, in the mean square, its gradients are from the whole ones; (n,)."""

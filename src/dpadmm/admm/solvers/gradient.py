@@ -8,7 +8,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, as_it_is
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, as_it_is, slope_lengths
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,9 @@ class GradientAnswer(Solver):
         self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray, emit: Emit = as_it_is
     ) -> tuple[FloatArray, Memory]:
         return emit(oracle(subproblem.centre)), memory
+
+    def size(self, subproblem: Subproblem, point: FloatArray, eta: FloatArray) -> FloatArray:
+        return slope_lengths(subproblem, point)
 
     def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
         return np.ones_like(kappa)

@@ -117,7 +117,7 @@ class _Level:
     def __init__(self, sharp: Subproblem, agent: int, level: float, columns: slice) -> None:
         shards, problem = sharp.shards, sharp.problem
         records, kappa = slice(shards.starts[agent], shards.stops[agent]), sharp.kappa[agent, 0]
-        self.rows, self.targets = shards.features[records], shards.targets[records]
+        self.rows, self.targets = shards.real_rows[records], shards.targets[records]
         self.level, self.weight = level, sharp.weights[agent]
         self.stiff = kappa + problem.strong_convexity
         self.pull = problem.strength * getattr(problem.penalty, "ratio", 0.0)

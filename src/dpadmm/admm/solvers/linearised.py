@@ -9,7 +9,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, as_it_is
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, as_it_is, lengths, slope_lengths
 from dpadmm.errors import InputError
 
 MOST = 10_000  # updates in a round: an owner's agent must come back from an answer
@@ -50,6 +50,11 @@ class LocalUpdates(Solver):
             point = emit(subproblem.problem.domain.project((point / eta + pull - slope) / weight))
             total = total + point
         return (point if self.updates == 1 else total / self.updates), Memory(point)
+
+    def size(self, subproblem: Subproblem, point: FloatArray, eta: FloatArray) -> FloatArray:
+        along = lengths(subproblem.kappa * subproblem.centre) + lengths(subproblem.tilt) + lengths(point / eta)
+        weight = (1.0 / eta + subproblem.kappa)[:, 0]
+        return (along + slope_lengths(subproblem, point)) / weight
 
     def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
         """Of one step; projecting moves no two points farther apart."""

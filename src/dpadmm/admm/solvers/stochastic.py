@@ -6,6 +6,7 @@ SCAS-ADMM's solver is `svrg` (002, theory 5.1): one whole gradient a round, corr
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,10 +15,23 @@ from dpadmm._arrays import FloatArray, IntArray
 from dpadmm._fields import option
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Subproblem, as_it_is
+from dpadmm.admm.solvers.base import (
+    Emit,
+    Memory,
+    Oracle,
+    RandomBits,
+    Subproblem,
+    Sum,
+    Sums,
+    as_it_is,
+    lengths,
+    slope_lengths,
+    whole_units,
+)
 from dpadmm.admm.solvers.linearised import LocalUpdates
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.sets import Whole
+from dpadmm.release.sums import Total
 
 AVERAGES = ("plain", "over-relaxed")
 
@@ -90,6 +104,11 @@ class GradientSteps(LocalUpdates):
         """Where a step may end, seen from where the round began; anywhere."""
         return point
 
+    def size(self, subproblem: Subproblem, point: FloatArray, eta: FloatArray) -> FloatArray:
+        away = subproblem.kappa[:, 0] * (lengths(point) + lengths(subproblem.centre))
+        slope = slope_lengths(subproblem, point) + lengths(subproblem.tilt) + away
+        return lengths(point) + eta[:, 0] * slope
+
     def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
         """Of one step."""
         return eta
@@ -129,9 +148,22 @@ class Sgd(GradientSteps):
                 f"has {smallest}: a sampling rate over 1. Use a smaller batch, or a share such as 0.05."
             )
 
+    def odds(self, counts: IntArray) -> tuple[IntArray, IntArray]:
+        """The chance of each agent's records to be drawn, as A / B: whole numbers, (n,) each.
+
+        B is a power of two and A has at most ten binary digits, so that sums of mini-batches can be weighted in
+        integers; the chance asked for is met to one part in a thousand.
+        """
+        asked = np.full(counts.size, self.batch) if self.batch < 1 else self.batch / counts
+        _, exponent = np.frexp(asked)  # asked = share 2^exponent, share from 1/2 to 1
+        above = np.maximum(10 - exponent, 0)
+        odds = np.rint(np.ldexp(asked, above)).astype(np.int64)
+        return np.minimum(odds, 1 << above), (1 << above).astype(np.int64)
+
     def rates(self, counts: IntArray) -> FloatArray:
         """The chance of each agent's records to be drawn; (n,)."""
-        return np.full(counts.size, self.batch) if self.batch < 1 else self.batch / counts
+        drawn, of = self.odds(counts)
+        return drawn / of
 
     def spread(self, setting: Setting) -> FloatArray:
         """Of a sum of independent draws, none longer than G."""
@@ -139,19 +171,25 @@ class Sgd(GradientSteps):
         return setting.weights * longest * np.sqrt(setting.counts * (1.0 - rates) / rates)
 
     def mini_batch(self, subproblem: Subproblem, random_bits: RandomBits, step: int) -> Subproblem:
-        """The subproblem over the records drawn for a step, weighted so that its mean is the whole."""
+        """The subproblem over the records drawn for a step; which ones is as secret as noise."""
         counts = subproblem.shards.counts
-        rates = self.rates(counts)
-        drawn = SAMPLINGS[self._sampling](random_bits, f"batch.{step}", counts, rates)
-        return replace(subproblem, shards=subproblem.shards.pick(*drawn), weights=subproblem.weights / rates)
+        drawn = SAMPLINGS[self._sampling](random_bits(f"batch.{step}"), counts, self.odds(counts))
+        return replace(subproblem, shards=subproblem.shards.pick(*drawn))
 
     @property
     def _sampling(self) -> str:
         return "poisson"
 
-    def gradients(self, subproblem: Subproblem, random_bits: RandomBits, on_anchor: Emit = as_it_is) -> Oracle:
-        steps = itertools.count(1)
-        return lambda point: self.mini_batch(subproblem, random_bits, next(steps)).loss_gradient(point)
+    def sums(self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits) -> Sums:
+        steps, shift = itertools.count(1), setting.bounds.shift
+        rates = self.rates(subproblem.shards.counts)
+        units = whole_units(setting, subproblem) / rates[:, None]
+
+        def at(point: FloatArray) -> Sum:
+            batch = self.mini_batch(subproblem, random_bits, next(steps))
+            return Sum(batch.total(point).rounded(shift), units, rates)
+
+        return at
 
 
 @dataclass(frozen=True)
@@ -198,19 +236,50 @@ class Svrg(Sgd):
         """The correction vanishes with the distance to the anchor, so no bound on it is of use to a step size."""
         return np.zeros(setting.agents)
 
-    def gradients(self, subproblem: Subproblem, random_bits: RandomBits, on_anchor: Emit = as_it_is) -> Oracle:
-        kept: list[FloatArray] = []
-        steps = itertools.count(1)
+    def sums(self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits) -> Sums:
+        """A times the whole sum at the anchor, plus B times what the mini-batch's sum has changed since, for the chance
+        A / B of a record to be drawn: weighted in integers, and rounded once."""
+        drawn, of = self._weights(subproblem.shards.counts)
+        more = np.frexp(drawn)[1].astype(np.int64) - 1  # binary digits of the lattice that the weight takes up
+        finer = np.ldexp(drawn, -more)
+        units = whole_units(setting, subproblem) / finer[:, None]
+        change, anchors = self.changes(subproblem, random_bits), list[Total]()
 
-        def estimate(point: FloatArray) -> FloatArray:
+        def at(point: FloatArray) -> Sum:
+            moved = change(point)
+            if not anchors:
+                anchors.append(subproblem.total(point).times(drawn))
+            found = anchors[0].plus(moved.times(of))
+            return Sum(found.rounded(setting.bounds.shift + more[:, None]), units, finer)
+
+        return at
+
+    def corrections(self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits) -> Sums:
+        """What mini-batches' sums have changed by since the first point, weighted so that its mean is the whole's."""
+        drawn, of = self._weights(subproblem.shards.counts)
+        units, change = whole_units(setting, subproblem) * (of / drawn)[:, None], self.changes(subproblem, random_bits)
+        return lambda point: Sum(change(point).rounded(setting.bounds.shift), units, drawn / of)
+
+    def changes(self, subproblem: Subproblem, random_bits: RandomBits) -> Callable[[FloatArray], Total]:
+        """What the sum over each step's mini-batch has changed by since the first point."""
+        first, steps = list[FloatArray](), itertools.count(1)
+
+        def at(point: FloatArray) -> Total:
             step = next(steps)
-            if not kept:  # at the anchor itself every correction is zero
-                kept.extend((point, on_anchor(subproblem.loss_gradient(point))))
-                return kept[1]
+            if not first:  # every change is zero
+                first.append(point)
+                nothing = np.zeros(point.shape, dtype=np.int64)
+                return Total(nothing, nothing)
             batch = self.mini_batch(subproblem, random_bits, step)
-            return kept[1] + (batch.loss_gradient(point) - batch.loss_gradient(kept[0]))
+            return batch.total(point).plus(batch.total(first[0]).times(-1))
 
-        return estimate
+        return at
+
+    def _weights(self, counts: IntArray) -> tuple[IntArray, IntArray]:
+        """Of the whole sum and of a mini-batch's: a record drawn by chance A / B counts B / A times."""
+        if self.sampling == "uniform":
+            return np.ones_like(counts), counts
+        return self.odds(counts)
 
     def _near(self, first: FloatArray, point: FloatArray) -> FloatArray:
         if self.reach is None:

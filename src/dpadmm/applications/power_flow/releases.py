@@ -19,6 +19,7 @@ from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.zones import Zone
 from dpadmm.privacy.events import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
+from dpadmm.release.perturb import release_value
 
 
 @dataclass(frozen=True)
@@ -107,12 +108,15 @@ class Protection:
         """What one update costs."""
         return NoOpDpEvent()
 
-    def _noise(self, scale: float, size: int, random_bits: RandomBits, purpose: str) -> FloatArray:
+    def _noisy(
+        self, exact: FloatArray, scale: float, sensitivity: float, random_bits: RandomBits, purpose: str
+    ) -> FloatArray:
+        """A value with noise of this scale, by the release path; what it costs is scale over sensitivity."""
         if scale == 0.0:
-            return np.zeros(size)
+            return exact
         assert self.mechanism is not None
-        kind = MECHANISMS[self.mechanism](np.ones(1))
-        return kind.draw(np.array([scale]), size, random_bits(purpose, kind.words_needed(size)))[0]
+        mechanism = MECHANISMS[self.mechanism](np.array([scale / sensitivity]))
+        return release_value(exact[None, :], mechanism, np.array([sensitivity]), random_bits(purpose))[0]
 
     def _event(self, scale: float, sensitivity: float) -> DpEvent:
         """Noise and event come from the same two numbers."""
@@ -149,7 +153,7 @@ class Input(Protection):
         sensitivity = self.adjacency.of_loads(self._norm)
         scale = self.multiplier * sensitivity
         exact = zone.relaxation.loads
-        return exact + self._noise(scale, exact.size, random_bits, "loads"), (self._event(scale, sensitivity),)
+        return self._noisy(exact, scale, sensitivity, random_bits, "loads"), (self._event(scale, sensitivity),)
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,8 @@ class ObjectiveGaussian(Protection):
     linearised = True
 
     def gradient(self, zone: Zone, exact: FloatArray, random_bits: RandomBits) -> FloatArray:
-        return exact + self._noise(self._scale(zone), exact.size, random_bits, "gradient")
+        sensitivity = self.adjacency.of_gradient(zone, self._norm)
+        return self._noisy(exact, self._scale(zone), sensitivity, random_bits, "gradient")
 
     def event(self, step: Update) -> DpEvent:
         return self._event(self._scale(step.zone), self.adjacency.of_gradient(step.zone, self._norm))
@@ -205,8 +210,8 @@ class OutputGaussian(Protection):
         if self.multiplier == 0.0:
             return programme.nearest(step.point, step.weights)
         exact = nearest_certified(programme.condensed, step.point, step.weights, step.error, programme.name)
-        noise = self._noise(self._scale(step), exact.size, random_bits, "output")
-        return exact + (noise if self.papers else noise / np.sqrt(step.weights))
+        root = np.ones(exact.size) if self.papers else np.sqrt(step.weights)
+        return self._noisy(exact * root, self._scale(step), self._sensitivity(step), random_bits, "output") / root
 
     def event(self, step: Update) -> DpEvent:
         return self._event(self._scale(step), self._sensitivity(step))

@@ -23,7 +23,7 @@ from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.applications.power_flow.zones import Decomposition, Zone
 from dpadmm.privacy.accounting import Accounts, Guarantee
 from dpadmm.privacy.events import DpEvent, Relation
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness, Stream
 
 PROXIMAL = 1e-3  # an exact round's pull to the last point: it makes the minimiser unique, and vanishes at a fixed point
 
@@ -80,8 +80,8 @@ class Holder:
         total, events = np.zeros_like(self.point), []
         for update in range(terms.updates):
 
-            def fresh(purpose: str, count: int, update: int = update) -> np.ndarray:
-                return random_bits(f"{purpose}.{update}", count)
+            def fresh(purpose: str, update: int = update) -> Stream:
+                return random_bits(f"{purpose}.{update}")
 
             pull = self.point / eta
             pull[shared] += terms.penalty * near + self.dual
@@ -188,4 +188,4 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
 
 def _random_bits(seed: int, place: int, round: int) -> RandomBits:
     source, run, agent = SeededRandomness(seed), np.zeros(1, dtype=np.int64), np.array([place])
-    return lambda purpose, count: source.random_bits(run, agent, round, f"power-flow.{purpose}", count)
+    return lambda purpose: source.stream(run, agent, round, f"power-flow.{purpose}")

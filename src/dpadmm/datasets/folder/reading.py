@@ -106,11 +106,11 @@ class StoredDataset:
         """Nor is it known what they were simulated with."""
 
     def shards(
-        self, encode: Encode, *, norm_bound: float, intercept: bool = False, precision: str = "float64"
+        self, encode: Encode, *, norm_bound: float, intercept: bool = False
     ) -> StoredShards:
         """One agent per owner; every record is read once and checked."""
         return gather_blocks(
-            self.sources, encode, norm_bound=norm_bound, intercept=intercept, names=self.owners, precision=precision
+            self.sources, encode, norm_bound=norm_bound, intercept=intercept, names=self.owners
         )
 
 

@@ -16,7 +16,8 @@ from dpadmm.datasets.folder.parquet import ParquetBlocks, schema
 from dpadmm.datasets.folder.reading import FACTS, TARGETS, FolderFacts, open_folder
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.array_files import Block
-from dpadmm.problems.rows import PRECISIONS
+
+PRECISIONS = ("float64", "float32")  # of the numbers in the files
 
 Owners = Iterable[tuple[str, Iterable[Block]]]
 _ROWS_AT_ONCE = 65_536

@@ -29,7 +29,7 @@ from dpadmm.privacy.accounting import Guarantee
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.memory import MemoryLedger
-from dpadmm.privacy.randomness import SystemRandomness
+from dpadmm.release.random_bits import SystemRandomness
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 from dpadmm.spec.part import refuse_own_parts

@@ -53,7 +53,7 @@ class Model:
         # The same clipping and intercept as in training.
         table = gather(
             features, owner, owner, norm_bound=given["norm_bound"], intercept=given["intercept"], names=["new"]
-        ).features
+        ).real_rows
         predicted = self.loss.predict(table, self.coefficients)
         labels = [given["classes"][k] for k in predicted] if given["classes"] else predicted.tolist()
         return labels, table @ self.coefficients.reshape(table.shape[1], -1)

@@ -10,12 +10,13 @@ All of it is post-processing of what was released. A rule is public text:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
+from dpadmm.problems.rows import RowRules, rotated
 from dpadmm.problems.shards import Shards
 
 NOISE, SHARE = "noise", "share"
@@ -69,11 +70,9 @@ class Components:
 
     def rows(self, shards: Shards, intercept: bool) -> Shards:
         """The same records in other coordinates; a column of ones stays what it is."""
-        if not intercept:
-            return replace(shards, features=np.ascontiguousarray(shards.features @ self.rotation, shards.precision))
-        ones = np.ones((shards.features.shape[0], 1), dtype=shards.precision)
-        features = np.hstack([shards.features[:, :-1] @ self.rotation, ones])
-        return replace(shards, features=np.ascontiguousarray(features, dtype=shards.precision))
+        rows = shards.real_rows[:, :-1] if intercept else shards.real_rows
+        bound = math.sqrt(shards.row_bound**2 - 1.0) if intercept else shards.row_bound
+        return shards.encoded(rotated(rows, self.rotation), RowRules(bound, intercept), shards.row_bound)
 
     def shown(self, shards: Shards, intercept: bool) -> Shards:
         """Records to predict for: as those that rounds run on."""

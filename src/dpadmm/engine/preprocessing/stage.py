@@ -27,10 +27,12 @@ from dpadmm.engine.preprocessing.standardise import BOUND, standard
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import SeededRandomness, derived
+from dpadmm.privacy.randomness import derived
 from dpadmm.problems.losses import STATISTICS
 from dpadmm.problems.losses.statistics import unpack
+from dpadmm.problems.rows import RowRules
 from dpadmm.problems.shards import Shards
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 from dpadmm.spec.resolve import ResolvedRun
@@ -101,8 +103,10 @@ class Stage:
 
     def records(self, shards: Shards) -> Shards:
         """The rows as the release reads them: without the intercept's one."""
-        rows = replace(shards, features=shards.features[:, :-1]) if self.intercept else shards
-        return replace(rows, norm_bound=self.plan.setting.norm_bound)
+        if not self.intercept:
+            return shards
+        bound = self.plan.setting.norm_bound
+        return shards.encoded(shards.real_rows[:, :-1], RowRules(bound), bound)
 
     def find(self, shards: Shards, seed: int, run: int, executor: Executor | None = None) -> View:
         """One release of every agent, and the view that follows; an executor has the agents, or they are simulated."""
@@ -170,7 +174,7 @@ def _release(run: RunSpec, whole: Plan, statistic: str, loss: str | None = None)
     return RunSpec(
         f"private-{statistic}" if whole.algorithm.private else statistic,
         loss=loss, rounds=1, penalty="none", strength=0.0, relation=run.relation, norm_bound=run.norm_bound,
-        precision=run.precision, weighting=run.weighting, mechanism="gamma-norm" if pure else None,
+        weighting=run.weighting, mechanism="laplace" if pure else None,
     )  # fmt: skip
 
 

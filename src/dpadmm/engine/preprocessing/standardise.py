@@ -8,12 +8,12 @@ as the same release says. The constant column is short: a one would let noise be
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm.problems.rows import clip_rows
+from dpadmm.problems.rows import RowRules
 from dpadmm.problems.shards import Shards
 
 BOUND = 1.0  # no standardised row is longer, with its constant
@@ -32,12 +32,14 @@ class Standard:
 
     def rows(self, shards: Shards, intercept: bool) -> Shards:
         """The records that rounds run on: none is longer than `BOUND`."""
-        features = clip_rows(self._seen(shards, intercept), self.length)[0]
-        return replace(shards, features=self._whole(features), norm_bound=BOUND)
+        return shards.encoded(
+            self._seen(shards, intercept), RowRules(self.length, self.constant > 0.0, self.constant), BOUND
+        )
 
     def shown(self, shards: Shards, intercept: bool) -> Shards:
         """Records to predict for: as they are, because a model that is handed back clips nothing."""
-        return replace(shards, features=self._whole(self._seen(shards, intercept)))
+        rows = self._seen(shards, intercept)
+        return shards.unbounded(np.hstack([rows, np.full((len(rows), int(self.constant > 0.0)), self.constant)]))
 
     def models(self, models: FloatArray, intercept: bool) -> FloatArray:
         """<w, (a - c) s> + b k = <w s, a> + (b k - <w s, c>)."""
@@ -49,17 +51,8 @@ class Standard:
         return np.concatenate([slopes, base[:, None]], axis=1).reshape(len(models), -1)
 
     def _seen(self, shards: Shards, intercept: bool) -> FloatArray:
-        rows = shards.features[:, :-1] if intercept else shards.features
-        return np.ascontiguousarray((rows - self.centre) * self.scale, dtype=shards.precision)
-
-    def _whole(self, features: FloatArray) -> FloatArray:
-        if self.constant == 0.0:
-            return features
-        # Cast down: in float32 a constant that is rounded up would make a row longer than its bound.
-        constant = features.dtype.type(self.constant)
-        constant = constant if constant <= self.constant else np.nextafter(constant, features.dtype.type(0.0))
-        column = np.full((len(features), 1), constant, dtype=features.dtype)
-        return np.ascontiguousarray(np.hstack([features, column]))
+        rows = shards.real_rows[:, :-1] if intercept else shards.real_rows
+        return np.asarray((rows - self.centre) * self.scale)
 
 
 def standard(released: FloatArray, deviation: float, bound: float, intercept: bool, tight: bool) -> Standard:

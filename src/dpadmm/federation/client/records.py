@@ -42,7 +42,7 @@ class Records:
         loss = agreement.resolved.problem.loss
         if (loss.task == "regression") != (not self.schema.classes):
             raise Refused(f"loss {loss.name!r} is for {loss.task} targets, which the agreed columns do not have.")
-        rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept), "precision": run.precision}
+        rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept)}
         try:
             targets = loss.encode(self.targets, len(self.schema.classes))
             return gather(self.features, targets, np.zeros(count, dtype=np.int64), names=[name], **rows)

@@ -10,17 +10,12 @@ from numba import prange
 from dpadmm._kernels.compiled import compiled
 
 
-@compiled(parallel=True)
-def add_chunks(parts: Any, first: Any, out: Any) -> None:
-    """out[i] = sum of parts[first[i]:first[i+1]], in order; zero where there are none."""
-    for i in prange(out.shape[0]):
-        if first[i] == first[i + 1]:
-            out[i] = np.zeros_like(out[i])
-            continue
-        total = parts[first[i]].copy()
-        for c in range(first[i] + 1, first[i + 1]):
-            total += parts[c]
-        out[i] = total
+@compiled(fast=False)
+def add_in_order(parts: Any, owner: Any, out: Any) -> None:
+    """out[owner[c]] += parts[c], one chunk after the other."""
+    for c in range(owner.size):
+        for j in range(out.shape[1]):
+            out[owner[c], j] += parts[c, j]
 
 
 @compiled(parallel=True)

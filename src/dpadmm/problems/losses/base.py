@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
-from dpadmm.problems.kernels import dense, short_rows, sparse
-from dpadmm.problems.shards import CHUNK, Shards
+from dpadmm.problems.kernels import margins
+from dpadmm.problems.shards import Shards
+from dpadmm.release.sums import MarginGradient, Query
 
 
 class Loss(ABC):
@@ -67,21 +68,17 @@ class Loss(ABC):
         bound = self.gradient_bound(row_bound, norm)
         return 2.0 * bound if relation is Relation.REPLACE else bound
 
-    def summation_error(self, counts: IntArray, precision: str) -> FloatArray:
-        """What rounding can add to an agent's sum of gradients, relative to the sum of their lengths; (n,).
-
-        A sum of k terms, in any order, loses at most k u times the sum of their magnitudes. Chunks are summed in
-        float64 whatever the records are kept in, and then added up.
-        """
-        return (CHUNK + counts / CHUNK + 16.0) * 2.0**-53
-
     @abstractmethod
     def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         """weights[i] * sum over agent i's records of the loss at x[i]."""
 
     @abstractmethod
+    def query(self, classes: int) -> Query:
+        """The sum of gradients as it is released: of integer vectors, whose length is enforced."""
+
+    @abstractmethod
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        """Its gradient, one row per agent."""
+        """Its gradient in doubles, one row per agent: for minimisers and metrics. What is released is `query`'s sum."""
 
     @abstractmethod
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
@@ -102,13 +99,13 @@ class Loss(ABC):
             return np.sqrt(np.mean((predicted - targets) ** 2, axis=1))
         return np.mean(predicted != targets, axis=1)
 
-    def mistakes(self, shards: Shards, x: FloatArray) -> FloatArray:
+    def mistakes(self, shards: Shards, x: FloatArray) -> IntArray:
         """How many of its own records each agent's model puts into the wrong class; (n,)."""
         classes = max(2, x.shape[1] // shards.width)
-        wrong = np.zeros(shards.agents)
+        wrong = np.zeros(shards.agents, dtype=np.int64)
         for agents, features, targets in shards.blocks():
             for i in agents:
-                predicted = self.encode(self.predict(features, x[i]), classes)
+                predicted = self.encode(self.predict(features, shards.cell * x[i]), classes)
                 wrong[i] += np.count_nonzero(predicted != targets)
         return wrong
 
@@ -150,28 +147,31 @@ class MarginLoss(Loss):
     @staticmethod
     def totals(shards: Shards, x: FloatArray, weights: FloatArray, tag: NamedTuple) -> FloatArray:
         """weights[i] * sum over agent i's records of the scalar function that the tag selects."""
-        _check(shards, x)
-        return shards.reduce(kernels(shards).values, tag, weights, x, (1,))[:, 0]
+        check_shape(shards, x, shards.width)
+        kernel = margins.sparse_values if shards.sparse else margins.values
+        return weights * shards.reduce(kernel, (tag,), shards.cell * x, (1,))[:, 0]
+
+    def query(self, classes: int = 2) -> MarginGradient:
+        return MarginGradient(self.tag, self.slope_bound)
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        _check(shards, x)
-        few = not shards.sparse and shards.width <= short_rows.WIDEST
-        kernel = short_rows.gradient if few else kernels(shards).gradient
-        return shards.reduce(kernel, self.tag, weights, x, (shards.width,))
+        return weights[:, None] * self.query().plain(shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        _check(shards, x)
-        return shards.reduce(kernels(shards).hessian, self.tag, weights, x, (shards.width, shards.width))
+        check_shape(shards, x, shards.width)
+        kernel = margins.sparse_hessian if shards.sparse else margins.hessian
+        found = shards.reduce(kernel, (self.tag,), shards.cell * x, (shards.width, shards.width))
+        return (weights * shards.cell**2)[:, None, None] * found
 
     def predictions(self, features: Any, models: FloatArray) -> NDArray[Any]:
         margin: NDArray[Any] = (features @ models.T).T
         return margin if self.task == "regression" else (margin > 0).astype(np.int64)
 
 
-def _check(shards: Shards, x: FloatArray) -> None:
+def check_shape(shards: Shards, x: FloatArray, dimension: int) -> None:
     """Compiled loops do not look where they read and write."""
-    if x.shape != (shards.agents, shards.width):
-        raise ValueError(f"models of shape {x.shape} for {shards.agents} agents and rows of {shards.width} columns.")
+    if x.shape != (shards.agents, dimension):
+        raise ValueError(f"models of shape {x.shape} for {shards.agents} agents and {dimension} coefficients.")
 
 
 def signs(loss: str, targets: NDArray[Any], classes: int) -> FloatArray:
@@ -188,7 +188,3 @@ def numbers(loss: str, targets: NDArray[Any]) -> FloatArray:
         row = int(np.argmin(np.isfinite(values)))
         raise InputError(f"loss {loss!r}: target {targets[row]!r} in row {row} is not a finite number.")
     return values
-
-
-def kernels(shards: Shards) -> Any:
-    return sparse if shards.sparse else dense

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import SHARES, WIDTHS_OR_ZERO, check_ranges, ranged
 from dpadmm.errors import InputError
 from dpadmm.problems.losses.base import Loss, numbers
-from dpadmm.problems.losses.quantile import Quantile, SmoothedQuantile, check_level
+from dpadmm.problems.losses.quantile import Quantile, SmoothedQuantile
 from dpadmm.problems.shards import Shards
+from dpadmm.release.sums import SeveralMargins
 
 MOST = 100  # levels: a run's terms come from strangers
 
@@ -27,8 +29,8 @@ MOST = 100  # levels: a run's terms come from strangers
 class Quantiles(Loss):
     """The levels in increasing order; with a width above zero their kinks are rounded over it."""
 
-    levels: tuple[float, ...] = (0.1, 0.5, 0.9)
-    width: float = 0.0
+    levels: tuple[float, ...] = ranged(SHARES, (0.1, 0.5, 0.9))
+    width: float = ranged(WIDTHS_OR_ZERO, 0.0)
 
     name = "quantiles"
     about = "quantile regression at several levels, which share the budget (default 0.1,0.5,0.9)"
@@ -37,12 +39,9 @@ class Quantiles(Loss):
     def __post_init__(self) -> None:
         levels = self.levels if isinstance(self.levels, tuple) else (self.levels,)
         object.__setattr__(self, "levels", levels)
-        for level in levels:
-            check_level(self.name, level)
+        check_ranges(self, f"loss {self.name!r}")
         if not (1 <= len(levels) <= MOST and all(a < b for a, b in itertools.pairwise(levels))):
             raise InputError(f"loss {self.name!r}: levels {levels} must be 1 to {MOST} numbers in increasing order.")
-        if not 0.0 <= self.width < math.inf:
-            raise InputError(f"loss {self.name!r}: half-width {self.width!r} must be zero or a positive number.")
 
     @property
     def twice_differentiable(self) -> bool:  # type: ignore[override]
@@ -73,9 +72,11 @@ class Quantiles(Loss):
         parts = [loss.values(shards, part, weights) for loss, part in self._parts(x)]
         return np.sum(parts, axis=0)
 
+    def query(self, classes: int = 0) -> SeveralMargins:
+        return SeveralMargins(tuple(loss.query() for loss in self.each))
+
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        parts = [loss.gradient(shards, part, weights) for loss, part in self._parts(x)]
-        return np.stack(parts, axis=2).reshape(x.shape)
+        return weights[:, None] * self.query().plain(shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         levels, out = len(self.levels), np.zeros((*x.shape, x.shape[1]))

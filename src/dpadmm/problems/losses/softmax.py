@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.problems.kernels import softmax as kernels
-from dpadmm.problems.losses.base import Loss, class_numbers
+from dpadmm.problems.losses.base import Loss, check_shape, class_numbers
 from dpadmm.problems.shards import Shards
+from dpadmm.release.kernels.softmax import Shape
+from dpadmm.release.sums import SoftmaxGradient
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,10 @@ class Softmax(Loss):
 
     residual_cap = 1.0  # no record's own class misses more than this of its probability
 
-    def _shape(self, shards: Shards, x: FloatArray) -> kernels.Shape:
-        return kernels.Shape(x.shape[1] // shards.width, float(self.residual_cap))
+    def _shape(self, shards: Shards, x: FloatArray) -> Shape:
+        classes = x.shape[1] // shards.width
+        check_shape(shards, x, shards.width * classes)
+        return Shape(classes, float(self.residual_cap))
 
     def outputs(self, classes: int) -> int:
         return classes
@@ -38,28 +42,26 @@ class Softmax(Loss):
     def gradient_bound(self, row_bound: float, norm: int = 2) -> float:
         return (2.0 if norm == 1 else math.sqrt(2.0)) * self.residual_cap * row_bound
 
-    def summation_error(self, counts: IntArray, precision: str) -> FloatArray:
-        """In float32 the rows of a block are added in float32, the blocks in float64."""
-        exact = super().summation_error(counts, precision)
-        return exact if precision == "float64" else exact + (kernels.BLOCK + 16.0) * 2.0**-24
-
     def curvature_bound(self, norm_bound: float) -> float:
         return norm_bound**2 / 2.0
 
     def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         kernel = kernels.sparse_values if shards.sparse else kernels.values
-        return shards.reduce(kernel, self._shape(shards, x), weights, x, (1,))[:, 0]
+        return weights * shards.reduce(kernel, (self._shape(shards, x),), shards.cell * x, (1,))[:, 0]
+
+    def query(self, classes: int) -> SoftmaxGradient:
+        return SoftmaxGradient(classes, float(self.residual_cap))
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        kernel = kernels.sparse_gradient if shards.sparse else kernels.gradient
-        return shards.reduce(kernel, self._shape(shards, x), weights, x, (x.shape[1],))
+        return weights[:, None] * self.query(self._shape(shards, x).classes).plain(shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         if shards.sparse:
             raise InputError(
                 "loss 'softmax' has no Hessian over sparse rows; make them dense or use a gradient method."
             )
-        return shards.reduce(kernels.hessian, self._shape(shards, x), weights, x, (x.shape[1], x.shape[1]))
+        found = shards.reduce(kernels.hessian, (self._shape(shards, x),), shards.cell * x, (x.shape[1], x.shape[1]))
+        return (weights * shards.cell**2)[:, None, None] * found
 
     def predictions(self, features: Any, models: FloatArray) -> NDArray[Any]:
         width = features.shape[1]

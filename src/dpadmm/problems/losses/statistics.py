@@ -8,28 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
-from dpadmm._kernels import loss_functions
-from dpadmm._kernels.compiled import implements
-from dpadmm.errors import InputError
+from dpadmm._ranges import SIZES, check_ranges, ranged
 from dpadmm.privacy.events import Relation
-from dpadmm.problems.kernels import moments
-from dpadmm.problems.losses.base import Loss, kernels
+from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.shards import Shards
-
-
-class OneTag(NamedTuple):
-    one: float = 1.0
-
-
-@implements(loss_functions.curvature, OneTag)
-def _curvature(loss: OneTag, margin: float, target: float) -> float:
-    return 1.0
+from dpadmm.release import sums as release
+from dpadmm.release.sums import Products
 
 
 @dataclass(frozen=True)
@@ -61,13 +51,13 @@ class SecondMoment(Loss):
         return 0.0
 
     def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        # Packed rows lie across memory in a way that depends on how many there are, and sums along them would too.
-        return np.einsum("nd,nd->n", np.ascontiguousarray(self.gradient(shards, x, weights)), x)
+        return np.einsum("nd,nd->n", self.gradient(shards, x, weights), x)
+
+    def query(self, classes: int = 0) -> Products:
+        return Products()
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        width = shards.width
-        anywhere = np.zeros((shards.agents, width))
-        return pack(shards.reduce(kernels(shards).hessian, OneTag(), weights, anywhere, (width, width)))
+        return weights[:, None] * self.query().value(shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         return np.zeros((*x.shape, x.shape[1]))
@@ -97,7 +87,7 @@ def unpack(rows: FloatArray) -> FloatArray:
 class ColumnMoments(Loss):
     """A model has two numbers for each column."""
 
-    scale: float = 1.0  # c
+    scale: float = ranged(SIZES, 1.0)  # c
 
     name = "column-moments"
     about = "sums of the columns (times a number, default 1) and of their squares; targets do not matter"
@@ -105,8 +95,7 @@ class ColumnMoments(Loss):
     twice_differentiable = True
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.scale < math.inf:
-            raise InputError(f"loss {self.name!r}: {self.scale!r} must be a positive number.")
+        check_ranges(self, f"loss {self.name!r}")
 
     def dimension(self, width: int, classes: int) -> int:
         return 2 * width
@@ -138,9 +127,11 @@ class ColumnMoments(Loss):
     def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         return np.einsum("nd,nd->n", self.gradient(shards, x, weights), x)
 
+    def query(self, classes: int = 0) -> release.ColumnMoments:
+        return release.ColumnMoments(float(self.scale))
+
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        kernel = moments.sparse if shards.sparse else moments.dense
-        return shards.reduce(kernel, float(self.scale), weights, x, (2 * shards.width,))
+        return weights[:, None] * self.query().value(shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         return np.zeros((*x.shape, x.shape[1]))

@@ -1,8 +1,7 @@
 """The gradient of margin losses over dense rows of few columns, for all models of a chunk together.
 
 A row of ten numbers is too short to fill a vector unit, so here vectors run over records: a block is laid out by
-columns once, and then every model that shares the records (the same agent in independent runs) goes over it. Each
-model's arithmetic is the same whoever else is there, so any grouping gives the same bits.
+columns once, and then every model that shares the records (the same agent in independent runs) goes over it.
 """
 
 from __future__ import annotations
@@ -13,16 +12,17 @@ import numpy as np
 from numba import prange
 
 from dpadmm._kernels.compiled import compiled
-from dpadmm._kernels.loss_functions import derivative
+from dpadmm.release.kernels.slopes import slope_of
 
 WIDEST = 15  # columns; longer rows fill vectors by themselves
 BLOCK = 128
 
 
 def gradient(
-    loss: Any, features: Any, targets: Any, starts: Any, stops: Any, agents: Any, weights: Any, x: Any, out: Any
-) -> None:
-    """out[c] = weight * sum over the rows of chunk c of derivative(<row, x>) * row."""
+    loss: Any, scale: float, most: float, features: Any, targets: Any, starts: Any, stops: Any, agents: Any, x: Any,
+    out: Any,
+) -> None:  # fmt: skip
+    """out[c] = sum over the rows of chunk c of slope(<row, x>) * row."""
     if starts.size == 0:  # a mini-batch in which nobody was drawn
         return
     if (starts[1:] > starts[:-1]).all():  # one run: every chunk has records of its own
@@ -33,22 +33,21 @@ def gradient(
         new = (np.diff(starts[order]) != 0) | (np.diff(stops[order]) != 0)
         first = np.concatenate([[0], np.flatnonzero(new) + 1, [order.size]])
         ranges = order[first[:-1]]
-    _gradient(loss, features, targets, starts[ranges], stops[ranges], first, order, agents, weights, x, out)
+    _gradient(loss, scale, most, features, targets, starts[ranges], stops[ranges], first, order, agents, x, out)
 
 
 @compiled(parallel=True)
 def _gradient(
-    loss: Any, features: Any, targets: Any, starts: Any, stops: Any, first: Any, order: Any, agents: Any, weights: Any,
-    x: Any, out: Any,
+    loss: Any, scale: float, most: float, features: Any, targets: Any, starts: Any, stops: Any, first: Any, order: Any,
+    agents: Any, x: Any, out: Any,
 ) -> None:  # fmt: skip
     width = features.shape[1]
     padded = (width + 3) // 4 * 4  # columns go four at a time, so that what they share is read once
     for group in prange(starts.size):
-        columns = np.zeros((padded, BLOCK), dtype=features.dtype)
-        point = np.zeros(padded, dtype=features.dtype)
-        margins = np.empty(BLOCK, dtype=features.dtype)
-        slopes = np.empty(BLOCK, dtype=out.dtype)
-        sums = np.empty(padded, dtype=out.dtype)
+        columns = np.zeros((padded, BLOCK))
+        point = np.zeros(padded)
+        slopes = np.empty(BLOCK)
+        sums = np.empty(padded)
         for k in range(first[group], first[group + 1]):
             for j in range(width):
                 out[order[k], j] = 0.0
@@ -59,18 +58,19 @@ def _gradient(
                     columns[j, r] = features[start + r, j]
             for k in range(first[group], first[group + 1]):
                 chunk = order[k]
-                agent = agents[chunk]
                 for j in range(width):
-                    point[j] = x[agent, j]
-                _margins(columns, point, size, margins)
+                    point[j] = x[agents[chunk], j]
+                _margins(columns, point, size, slopes)
                 for r in range(size):
-                    slopes[r] = weights[agent] * derivative(loss, margins[r], targets[start + r])
+                    slopes[r] = slope_of(loss, slopes[r], targets[start + r], scale, most)
                 _sums(columns, slopes, size, sums)
                 for j in range(width):
                     out[chunk, j] += sums[j]
 
 
-@compiled()
+# Vectors run over records here, so sums must not be re-ordered: the last records of a block, which fill no vector, must
+# be computed as the others are.
+@compiled(fast=False)
 def _margins(columns: Any, point: Any, size: int, margins: Any) -> None:
     margins[:size] = 0.0
     for j in range(0, point.size, 4):

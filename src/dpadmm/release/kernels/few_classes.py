@@ -1,7 +1,8 @@
 """Dense rows times a few columns, and back.
 
 A matrix product of so few columns spends its time on bringing rows into the order it wants. These loops take a number
-of a row, or of a sum, from memory once for as many classes, or rows, as registers hold.
+of a row, or of a sum, from memory once for as many classes, or rows, as registers hold. One row's scores are computed
+by the same code wherever the row lies.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ ROWS_AT_ONCE = 8
 
 @compiled()
 def scores_of(features: Any, start: int, stop: int, model: Any, scores: Any) -> None:
-    """scores[r, k] = <row start + r, class k of the model>."""
+    """scores[r, k] = <row start + r, class k of the model>, in the precision of the model."""
     classes, width = model.shape
-    zero = features.dtype.type(0.0)
+    zero = model.dtype.type(0.0)
     for row in range(start, stop):
         k = 0
         while k + CLASSES_AT_ONCE <= classes:

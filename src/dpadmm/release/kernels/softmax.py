@@ -1,0 +1,104 @@
+"""The gradient of the softmax loss, plain or capped, over dense and CSR rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+
+from dpadmm._kernels.compiled import compiled
+from dpadmm.release.kernels.few_classes import add_rows, scores_of
+from dpadmm.release.kernels.slopes import make_whole
+
+BLOCK = 16  # rows that are widened to doubles together, and stay in the innermost cache
+
+
+class Shape(NamedTuple):
+    """What a kernel must know of the loss."""
+
+    classes: int
+    cap: float = 1.0
+
+
+@compiled()
+def residuals_of(scores: Any, own: int, cap: float, residuals: Any) -> None:
+    """Probabilities less one for the own class; where that one is off by more than the cap, all are scaled down to it.
+
+    Zero for a target that is no class.
+    """
+    residuals[:] = 0.0
+    if not 0 <= own < scores.size:
+        return
+    top = np.float64(scores[0])
+    for k in range(1, scores.size):
+        top = max(top, np.float64(scores[k]))
+    whole, others = 0.0, 0.0
+    for k in range(scores.size):
+        residuals[k] = np.exp(np.float64(scores[k]) - top)
+        whole += residuals[k]
+        if k != own:
+            others += residuals[k]
+    missed = others / whole  # not 1 less the own one: that would lose all digits of a small cap
+    share = cap / others if missed > cap else 1.0 / whole
+    for k in range(scores.size):
+        residuals[k] *= share
+    residuals[own] = -min(missed, cap)
+
+
+@compiled()
+def _sparse_scores(data: Any, indices: Any, low: int, high: int, model: Any, scores: Any) -> None:
+    scores[:] = 0.0
+    for e in range(low, high):
+        number, column = data[e], indices[e]
+        for k in range(model.shape[1]):
+            scores[k] += number * model[column, k]
+
+
+@compiled(parallel=True)
+def gradient(
+    loss: Shape, scale: float, features: Any, targets: Any, starts: Any, stops: Any, agents: Any, x: Any, out: Any
+) -> None:
+    """out[c] = sum over the rows of chunk c of row slopesᵀ, flat."""
+    width, classes = features.shape[1], loss.classes
+    for c in prange(starts.size):
+        model = np.ascontiguousarray(x[agents[c]].reshape(width, classes).T)
+        total = np.zeros((classes, width))
+        scores = np.empty((BLOCK, classes), dtype=x.dtype)
+        slopes = np.empty((BLOCK, classes))
+        wide = np.empty((BLOCK, width))
+        for start in range(starts[c], stops[c], BLOCK):
+            stop = min(start + BLOCK, stops[c])
+            scores_of(features, start, stop, model, scores)
+            for r in range(stop - start):
+                residuals_of(scores[r], targets[start + r], loss.cap, slopes[r])
+                make_whole(slopes[r], scale)
+                for j in range(width):
+                    wide[r, j] = features[start + r, j]
+            add_rows(wide, 0, stop - start, slopes, total)
+        for k in range(classes):
+            for j in range(width):
+                out[c, j * classes + k] = total[k, j]
+
+
+@compiled(parallel=True)
+def sparse_gradient(
+    loss: Shape, scale: float, data: Any, indices: Any, indptr: Any, targets: Any, starts: Any, stops: Any, agents: Any,
+    x: Any, out: Any,
+) -> None:  # fmt: skip
+    """As `gradient`, over CSR rows."""
+    for c in prange(starts.size):
+        model = x[agents[c]].reshape(x.shape[1] // loss.classes, loss.classes)
+        total = np.zeros(model.shape)
+        scores = np.empty(loss.classes, dtype=x.dtype)
+        slopes = np.empty(loss.classes)
+        for row in range(starts[c], stops[c]):
+            low, high = indptr[row], indptr[row + 1]
+            _sparse_scores(data, indices, low, high, model, scores)
+            residuals_of(scores, targets[row], loss.cap, slopes)
+            make_whole(slopes, scale)
+            for e in range(low, high):
+                number, column = np.float64(data[e]), indices[e]
+                for k in range(loss.classes):
+                    total[column, k] += number * slopes[k]
+        out[c] = total.reshape(-1)

@@ -1,0 +1,348 @@
+"""Step 3 of the release path: exact sums over records of integer vectors of a bounded length.
+
+A `Query` says which vector a record contributes and enforces its bounds; `Total` is the sum. Slopes and rows are
+integers (`kernels/`), their products add up exactly in doubles over a chunk of records, and chunks in 64-bit integers.
+So a sum does not depend on order, threads, chunks, batches or workers.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._kernels.compiled import compiled
+from dpadmm.release import rows
+from dpadmm.release.kernels import dense, moments, short_rows, slopes, softmax, sparse
+
+CHUNK = 2048  # records: products of slopes and rows are at most 2^42, and a double counts to 2^53
+CHUNK_OF_SQUARES = 512  # records: squares of rows are at most 2^44
+COARSE_BITS = 30  # of the bound of a contribution, in units of the lattice that noise is added on
+_WORD = 26  # bits of a low word
+
+# The ratio of 17/12 stands for the square root of 2 by which products of two columns count.
+_DIAGONAL, _BESIDE = 12, 17
+_LARGEST_FACTOR = 2**28  # of a column beside its square
+
+
+class Rows(Protocol):
+    """Records as the queries need them."""
+
+    @property
+    def agents(self) -> int: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def sparse(self) -> bool: ...
+
+    @property
+    def cell(self) -> float: ...
+
+    @property
+    def row_bound(self) -> float: ...
+
+    def reduce(self, kernel: Callable[..., None], given: tuple[Any, ...], x: Any, shape: tuple[int, ...]) -> FloatArray:
+        """The sums of a kernel over each agent's records, in doubles."""
+
+    def walk(
+        self, kernel: Callable[..., None], given: tuple[Any, ...], x: Any, shape: tuple[int, ...], add: Any, chunk: int
+    ) -> None:
+        """Runs a kernel over chunks of records and hands its sums on: add(sums of chunks, whose each chunk is)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """Integers, one row per agent, as high * 2^26 + low; the low words may hold more than 26 bits."""
+
+    high: IntArray
+    low: IntArray
+
+    def plus(self, other: Total) -> Total:
+        return Total(self.high + other.high, self.low + other.low)
+
+    def times(self, factors: IntArray | int) -> Total:
+        """Each number, or each agent's, times a public integer; what exceeds 64 bits wraps around."""
+        many = np.asarray(factors, dtype=np.int64)
+        if many.ndim == 1:
+            many = many[:, None]
+        carry, low = self.low >> _WORD, self.low & (2**_WORD - 1)
+        return Total((self.high + carry) * many, low * many)
+
+    def rounded(self, shift: IntArray | int) -> IntArray:
+        """The nearest multiples of 2^shift, divided by it; one shift for all, or one for each agent in a column."""
+        low = self.low + (np.left_shift(1, shift) >> 1)
+        high, low = self.high + (low >> _WORD), low & (2**_WORD - 1)
+        left, right = np.maximum(_WORD - np.asarray(shift), 0), np.maximum(np.asarray(shift) - _WORD, 0)
+        return ((high << left) >> right) + np.where(right > 0, 0, low >> np.minimum(shift, _WORD))
+
+
+@compiled(fast=False)
+def add_up(parts: Any, owner: Any, high: Any, low: Any) -> None:
+    """Adds chunk c, integers in doubles, to row owner[c] of both words."""
+    for c in range(owner.size):
+        for j in range(high.shape[1]):
+            number = np.int64(parts[c, j])
+            high[owner[c], j] += number >> _WORD
+            low[owner[c], j] += number & (2**_WORD - 1)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the lemma needs of a query; all of it is public.
+
+    norm, norm1: No record's contribution is longer, in cells, in the 2-norm and in the 1-norm.
+    apart: No two records' contributions lie farther apart in the 2-norm.
+    worth: What a cell is worth.
+    dimension: How many numbers a sum has.
+    """
+
+    norm: int
+    norm1: int
+    apart: int
+    worth: float
+    dimension: int
+
+    @property
+    def shift(self) -> int:
+        """The sum is rounded to multiples of 2^shift cells before noise."""
+        return max(0, self.norm.bit_length() - 1 - COARSE_BITS)
+
+    @property
+    def coarse(self) -> float:
+        """What one unit of the rounded sum is worth."""
+        return math.ldexp(self.worth, self.shift)
+
+    def sensitivity(self, replaced: bool, norm: int, records: int = 1) -> float:
+        """How far the rounded sum moves, in its units, when this many records are replaced, or their contributions
+        become zero: in the 2-norm or the 1-norm. Rounding moves each number of two neighbours apart by at most one."""
+        if norm == 1:
+            each, rounding = (2 if replaced else 1) * self.norm1, float(self.dimension)
+        else:
+            each, rounding = self.apart if replaced else self.norm, math.sqrt(self.dimension)
+        return (math.ldexp(records * each, -self.shift) + (rounding if self.shift else 0.0)) * (1.0 + 2.0**-40)
+
+
+class Query(ABC):
+    """The vector that a record contributes to a sum."""
+
+    @abstractmethod
+    def bounds(self, width: int, row_bound: float) -> Bounds:
+        """Of the contributions of rows of that many columns, no longer than the bound."""
+
+    @abstractmethod
+    def total(self, table: Rows, x: FloatArray) -> Total:
+        """The sums over each agent's records, at each agent's row of `x`."""
+
+    def units(self, width: int, row_bound: float) -> FloatArray | float:
+        """What one unit of the rounded sum is worth, in each number where they differ."""
+        return self.bounds(width, row_bound).coarse
+
+    def value(self, table: Rows, x: FloatArray) -> FloatArray:
+        """The sum as it is released where there is no noise."""
+        bounds = self.bounds(table.width, table.row_bound)
+        return self.total(table, x).rounded(bounds.shift) * self.units(table.width, table.row_bound)
+
+
+@dataclass(frozen=True)
+class MarginGradient(Query):
+    """slope(<row, x>, target) * row: the gradient of a loss of the margin.
+
+    The slope is at most `most` units and the row at most SIDE, so no contribution is longer than their product.
+    """
+
+    tag: Any
+    slope_bound: float
+    unit_bound: float | None = None  # the slope that is LARGEST units, where that is not the bound
+
+    @property
+    def scale(self) -> float:
+        """Units of a slope of one."""
+        return slopes.LARGEST / (self.unit_bound or self.slope_bound)
+
+    @property
+    def most(self) -> int:
+        """The largest slope, in units."""
+        return min(int(slopes.LARGEST), math.ceil(self.slope_bound * self.scale))
+
+    def bounds(self, width: int, row_bound: float) -> Bounds:
+        norm = self.most * rows.SIDE
+        return Bounds(norm, _in_norm1(norm, width), 2 * norm, rows.cell(row_bound) / self.scale, width)
+
+    def total(self, table: Rows, x: FloatArray) -> Total:
+        return exact(table, margin_kernel(table), (self.tag, self.scale, float(self.most)), x, table.width)
+
+    def plain(self, table: Rows, x: FloatArray) -> FloatArray:
+        """The same sum with slopes that are not rounded, in doubles: never released."""
+        return plain(table, margin_kernel(table), (self.tag, 0.0, 0.0), x, table.width)
+
+
+@dataclass(frozen=True)
+class SoftmaxGradient(Query):
+    """row slopesᵀ with one slope for each class.
+
+    The slopes are at most LARGEST in the 2-norm and sqrt(2) LARGEST in the 1-norm. They are scaled to a little less, so
+    that rounding seldom has to be undone.
+    """
+
+    classes: int
+    cap: float
+
+    @property
+    def _scale(self) -> float:
+        return (slopes.LARGEST - self.classes) / (math.sqrt(2.0) * self.cap)
+
+    def bounds(self, width: int, row_bound: float) -> Bounds:
+        norm = int(slopes.LARGEST) * rows.SIDE
+        return Bounds(
+            norm=norm,
+            norm1=min(_in_norm1(norm, width * self.classes), _in_norm1(norm, 2 * width)),
+            apart=2 * norm,
+            worth=rows.cell(row_bound) / self._scale,
+            dimension=width * self.classes,
+        )
+
+    def total(self, table: Rows, x: FloatArray) -> Total:
+        # Scores in single precision are as good: a slope is rounded to 20 bits.
+        with np.errstate(over="ignore"):
+            scored = (x * table.cell).astype(np.float32)
+        kernel, shape = self._kernel(table), softmax.Shape(self.classes, self.cap)
+        return exact(table, kernel, (shape, self._scale), scored, x.shape[1])
+
+    def plain(self, table: Rows, x: FloatArray) -> FloatArray:
+        """The same sum with slopes that are not rounded, in doubles: never released."""
+        return plain(table, self._kernel(table), (softmax.Shape(self.classes, self.cap), 0.0), x, x.shape[1])
+
+    @staticmethod
+    def _kernel(table: Rows) -> Callable[..., None]:
+        return softmax.sparse_gradient if table.sparse else softmax.gradient
+
+
+@dataclass(frozen=True)
+class SeveralMargins(Query):
+    """Gradients of several losses of the same rows, a model of width x losses: one sum of all of them.
+
+    Units are those of the largest slope bound, and every loss keeps to its own.
+    """
+
+    each: tuple[MarginGradient, ...]
+
+    def bounds(self, width: int, row_bound: float) -> Bounds:
+        own = [query.bounds(width, row_bound) for query in self._alike]
+        norm = math.isqrt(sum(each.norm**2 for each in own)) + 1
+        return Bounds(norm, sum(each.norm1 for each in own), 2 * norm, own[0].worth, width * len(own))
+
+    @property
+    def _alike(self) -> tuple[MarginGradient, ...]:
+        largest = max(query.slope_bound for query in self.each)
+        return tuple(MarginGradient(query.tag, query.slope_bound, largest) for query in self.each)
+
+    def total(self, table: Rows, x: FloatArray) -> Total:
+        found = [query.total(table, part) for query, part in zip(self._alike, self._parts(x), strict=True)]
+        words = (
+            np.stack(each, axis=2).reshape(x.shape) for each in zip(*((t.high, t.low) for t in found), strict=True)
+        )
+        return Total(*words)
+
+    def plain(self, table: Rows, x: FloatArray) -> FloatArray:
+        """The same sum with slopes that are not rounded, in doubles: never released."""
+        found = [query.plain(table, part) for query, part in zip(self.each, self._parts(x), strict=True)]
+        return np.stack(found, axis=2).reshape(x.shape)
+
+    def _parts(self, x: FloatArray) -> list[FloatArray]:
+        count = len(self.each)
+        return [np.ascontiguousarray(x[:, number::count]) for number in range(count)]
+
+
+@dataclass(frozen=True)
+class Products(Query):
+    """The products of all pairs of columns of a row; pairs of two columns count by about sqrt(2), so that the length is
+    that of the matrix row rowᵀ.
+
+    A contribution is (12 r_i², 17 r_i r_j), of squared length at most 144.5 |r|⁴. The matrices of two rows lie at most
+    sqrt(2) |r|² apart: |a aᵀ - b bᵀ|² = |a|⁴ + |b|⁴ - 2 <a, b>².
+    """
+
+    def bounds(self, width: int, row_bound: float) -> Bounds:
+        squared = 145 * rows.LARGEST_SQUARE**2
+        norm, count = math.isqrt(squared) + 1, width * (width + 1) // 2
+        worth = rows.cell(row_bound) ** 2 / _DIAGONAL
+        return Bounds(norm, _in_norm1(norm, count), math.isqrt(2 * squared) + 1, worth, count)
+
+    def units(self, width: int, row_bound: float) -> FloatArray:
+        row, column = np.triu_indices(width)
+        beside = math.sqrt(2.0) * _DIAGONAL / _BESIDE
+        return self.bounds(width, row_bound).coarse * np.where(row == column, 1.0, beside)
+
+    def total(self, table: Rows, x: FloatArray) -> Total:
+        kernel = moments.sparse_products if table.sparse else moments.products
+        count = table.width * (table.width + 1) // 2
+        found = exact(table, kernel, (), x, count, CHUNK_OF_SQUARES)
+        row, column = np.triu_indices(table.width)
+        weights = np.where(row == column, _DIAGONAL, _BESIDE)[None, :]
+        low = found.low & (2**_WORD - 1)
+        return Total((found.high + (found.low >> _WORD)) * weights, low * weights)
+
+
+@dataclass(frozen=True)
+class ColumnMoments(Query):
+    """(factor * row, row squared), with a public integer as factor."""
+
+    scale: float  # what a column counts beside its square
+
+    def _factor(self, cell: float) -> int:
+        return min(max(1, round(self.scale / cell)), _LARGEST_FACTOR)
+
+    def units(self, width: int, row_bound: float) -> FloatArray:
+        cell = rows.cell(row_bound)
+        first = self.scale / (self._factor(cell) * cell)
+        return self.bounds(width, row_bound).coarse * np.repeat([first, 1.0], width)
+
+    def bounds(self, width: int, row_bound: float) -> Bounds:
+        cell = rows.cell(row_bound)
+        factor, squared = self._factor(cell), rows.LARGEST_SQUARE
+        # Replacing a by b: at most 2 (f² (R² - t) + R⁴ - t²) with t = <a, b>, largest at t = -f²/2 or -R².
+        inner = max(-(factor**2 // 2), -squared)
+        apart = 2 * factor**2 * (squared - inner) + 2 * (squared**2 - inner**2) + factor**2
+        norm = math.isqrt(factor**2 * squared + squared**2) + 1
+        return Bounds(norm, _in_norm1(norm, 2 * width), math.isqrt(apart) + 1, cell**2, 2 * width)
+
+    def total(self, table: Rows, x: FloatArray) -> Total:
+        kernel = moments.sparse_columns if table.sparse else moments.columns
+        found = exact(table, kernel, (), x, 2 * table.width, CHUNK_OF_SQUARES)
+        factor = np.ones(2 * table.width, dtype=np.int64)
+        factor[: table.width] = self._factor(table.cell)
+        low = found.low & (2**_WORD - 1)
+        return Total((found.high + (found.low >> _WORD)) * factor, low * factor)
+
+
+def exact(
+    table: Rows, kernel: Callable[..., None], given: tuple[Any, ...], x: Any, count: int, chunk: int = CHUNK
+) -> Total:
+    """The sums of a kernel whose numbers are integers, over each agent's records."""
+    scored = x if x.dtype == np.float32 else x * table.cell
+    high, low = np.zeros((table.agents, count), dtype=np.int64), np.zeros((table.agents, count), dtype=np.int64)
+    table.walk(kernel, given, scored, (count,), lambda parts, owner: add_up(parts, owner, high, low), chunk)
+    return Total(high, low)
+
+
+def plain(table: Rows, kernel: Callable[..., None], given: tuple[Any, ...], x: FloatArray, count: int) -> FloatArray:
+    """The sums of a kernel in doubles, in the order of chunks, in the units of the records."""
+    return table.cell * table.reduce(kernel, given, x * table.cell, (count,))
+
+
+def margin_kernel(table: Rows) -> Callable[..., None]:
+    if table.sparse:
+        return sparse.gradient
+    return short_rows.gradient if table.width <= short_rows.WIDEST else dense.gradient
+
+
+def _in_norm1(norm: int, count: int) -> int:
+    """The 1-norm of so many numbers whose 2-norm is at most this."""
+    return math.isqrt(norm**2 * count) + 1
