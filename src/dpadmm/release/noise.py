@@ -1,0 +1,211 @@
+"""Integer noise: discrete Gaussian and discrete Laplace variables, exact given uniform random bits.
+
+Both are drawn alike (Karney 2016, algorithm D; Canonne, Kamath & Steinke 2020). A number of scale s is
++-(k s + j): a level k with weights exp(-k^2 / 2) (Laplace: exp(-k)), j uniform below s, a sign, accepted with the
+probability that is still missing, exp(-(j/s) (k + j/(2s))) (Laplace: exp(-j/s)); minus zero is refused. So an accepted
+number n has a weight of exp(-n^2 / (2 s^2)) (Laplace: exp(-|n| / s)).
+
+An attempt reads at most three words of its row's stream: j (the lowest bits that s - 1 has; if j >= s the attempt ends
+there), the level with the sign, the acceptance. The latter two compare the upper 53 bits of a word with numbers known
+within 2^-49. Where they are within `WINDOW` of each other, the whole attempt is decided in exact arithmetic instead, by
+further bits: the m-th further word of word w is word w + 2^48 m.
+
+Guarantee: given independent uniform bits, all numbers are independent and have exactly the distribution named, not one
+close to it. They are a function of the bits alone: neither floating-point hardware nor the way in which rows are
+batched, cut into requests or given to threads can change one. (Duration depends on the bits, and is not covered.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numba
+import numpy as np
+
+from dpadmm._arrays import BoolArray, FloatArray, IntArray, WordArray
+from dpadmm._kernels.compiled import compiled
+from dpadmm.errors import InputError
+from dpadmm.release.exponential import POWERS, acceptance, below, exponential, gaussian_tail, geometric_tail, thresholds
+from dpadmm.release.random_bits import Stream
+
+SMALLEST_SCALE = 2**10
+"""Smaller scales would make the lemma on discrete Gaussians, and the rounding of sums, costly."""
+
+LARGEST_SCALE = 2**52
+"""Scales are below this, so that they are doubles and a number fits into 64 bits."""
+
+WINDOW = 2.0**-40
+"""Comparisons closer than this are decided exactly; far above ERROR_BOUND plus the 2^-53 that a prefix leaves open."""
+
+_LAYER = 2**48  # words of a row's stream; the layers above hold their further bits
+_LARGEST_REQUEST = 2**17  # words of all rows together, so that they stay in the cache
+_SMALLEST_REQUEST = 64  # words of one row
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """What is different between the two distributions."""
+
+    gaussian: bool
+    tail: Callable[[int, int], tuple[int, int]]
+    thresholds: FloatArray
+    accepted: float
+    """The part of attempts that is accepted at large scales; only sets how many words are asked for."""
+
+
+_GAUSSIAN = _Law(True, gaussian_tail, thresholds(gaussian_tail, WINDOW), 0.715)
+_LAPLACE = _Law(False, geometric_tail, thresholds(geometric_tail, WINDOW), 0.632)
+
+
+def discrete_gaussian(scales: IntArray, dimension: int, stream: Stream) -> IntArray:
+    """Independent discrete Gaussian numbers: P(n) proportional to exp(-n^2 / (2 s^2)) on the integers.
+
+    Args:
+        scales: (B,) the integer scale s of each row, 2^10 <= s < 2^52, or 0.
+        dimension: how many numbers each row gets.
+        stream: the random bits of the B rows.
+
+    Returns:
+        (B, dimension) integers; zeros in rows of scale 0.
+
+    Raises:
+        InputError: if a scale is out of range.
+
+    Guarantee: exact and independent, given independent uniform bits.
+    """
+    return _draw(_GAUSSIAN, _in_range(scales, stream), dimension, stream)
+
+
+def discrete_laplace(scales: IntArray, dimension: int, stream: Stream) -> IntArray:
+    """Independent discrete Laplace numbers: P(n) proportional to exp(-|n| / t) on the integers.
+
+    Arguments, result and guarantee are those of `discrete_gaussian`.
+    """
+    return _draw(_LAPLACE, _in_range(scales, stream), dimension, stream)
+
+
+def _in_range(scales: IntArray, stream: Stream) -> IntArray:
+    scales = np.asarray(scales)
+    if scales.shape != (stream.rows,) or scales.dtype != np.int64:
+        raise InputError(
+            f"noise scales of shape {scales.shape} and type {scales.dtype} for {stream.rows} rows: "
+            f"give one 64-bit integer per row"
+        )
+    outside = np.flatnonzero((scales != 0) & ((scales < SMALLEST_SCALE) | (scales >= LARGEST_SCALE)))
+    if outside.size:
+        raise InputError(
+            f"row {outside[0]}: a noise scale of {scales[outside[0]]} cells is out of range; choose cells for which it is "
+            f"at least 2^10 and below 2^52, or another noise multiplier (0 for no noise)"
+        )
+    return np.ascontiguousarray(scales)
+
+
+def _draw(law: _Law, scales: IntArray, dimension: int, stream: Stream, window: float = WINDOW) -> IntArray:
+    """The numbers of all rows, for any scale below 2^52; a wider window than `WINDOW` decides more attempts exactly."""
+    numbers = np.zeros((len(scales), dimension), dtype=np.int64)
+    filled, position = np.zeros_like(scales), np.zeros_like(scales)
+    undecided = np.zeros(len(scales), dtype=np.bool_)
+    pending = np.flatnonzero(scales) if dimension else np.zeros(0, dtype=np.int64)
+    while pending.size:
+        # Whoever is pending has read all but at most two words of the last request, so one start fits all. (It is even,
+        # as is the number of words: so they lie in memory without gaps.)
+        start = int(position[pending].min()) // 2 * 2
+        count = _request(law, scales[pending], dimension - filled[pending])
+        some = stream.take(pending)
+        words = some.words(start, count)
+        state = (numbers, filled, position, undecided)
+        _attempts(words, start, pending, scales, law.thresholds, POWERS, law.gaussian, window, *state)
+        while undecided.any():
+            for row in np.flatnonzero(undecided).tolist():
+                number = _attempt(law, int(scales[row]), int(position[row]), stream.take(np.array([row])))
+                position[row] += 3
+                if number is not None:
+                    numbers[row, filled[row]] = number
+                    filled[row] += 1
+            _attempts(words, start, pending, scales, law.thresholds, POWERS, law.gaussian, window, *state)
+        pending = pending[filled[pending] < dimension]
+    return numbers
+
+
+def _request(law: _Law, scales: IntArray, missing: IntArray) -> int:
+    """How many words to ask for: what the rows are expected to need and two standard deviations (about 3.5 a number)."""
+    power_of_two = np.exp2(np.ceil(np.log2(scales)))
+    needed = (missing * (2.0 + power_of_two / scales) / law.accepted + 7.0 * np.sqrt(missing)).max() + 8.0
+    return int(min(needed, max(_LARGEST_REQUEST // len(scales), _SMALLEST_REQUEST))) // 2 * 2
+
+
+@compiled(parallel=True, fast=False)
+def _attempts(
+    words: WordArray,
+    start: int,
+    rows: IntArray,
+    scales: IntArray,
+    thresholds: FloatArray,
+    powers: FloatArray,
+    gaussian: bool,
+    window: float,
+    numbers: IntArray,
+    filled: IntArray,
+    position: IntArray,
+    undecided: BoolArray,
+) -> None:
+    """Attempts of each row until it is full, fewer than three words are left, or one is undecided.
+
+    Row `rows[r]` reads `words[r]`, the words of its stream from `start`. An undecided attempt leaves the row's position
+    at its first word. Every uniform variable lies in [u, u + 2^-53), u the upper 53 bits of a word.
+    """
+    dimension, count = numbers.shape[1], words.shape[1]
+    for r in numba.prange(rows.size):
+        row = rows[r]
+        scale, inverse, mask = scales[row], 1.0 / scales[row], np.uint64(0)
+        while mask < np.uint64(scale - 1):
+            mask = mask << np.uint64(1) | np.uint64(1)
+        place, full, stuck = position[row] - start, filled[row], False
+        while full < dimension and place + 3 <= count:
+            below_scale = np.int64(words[r, place] & mask)
+            if below_scale >= scale:
+                place += 1
+                continue
+            word = words[r, place + 1]
+            uniform = np.float64(word >> np.uint64(11)) * 2.0**-53
+            level, stuck = 0, uniform <= window  # beyond the last threshold
+            while level < thresholds.size and uniform < thresholds[level]:
+                level += 1
+            if level > 0:
+                stuck |= thresholds[level - 1] - uniform <= window
+            if level < thresholds.size:
+                stuck |= uniform - thresholds[level] <= window
+            chance = acceptance(below_scale, level, inverse, gaussian, powers)
+            excess = np.float64(words[r, place + 2] >> np.uint64(11)) * 2.0**-53 - chance
+            stuck |= abs(excess) <= window
+            if stuck:
+                break
+            place += 3
+            magnitude, negative = level * scale + below_scale, np.int64(word & np.uint64(1))
+            numbers[row, full] = (magnitude ^ -negative) + negative  # without a branch, which nobody could predict
+            full += (excess < 0.0) & ((magnitude > 0) | (negative == 0))
+        position[row], filled[row], undecided[row] = place + start, full, stuck
+
+
+def _attempt(law: _Law, scale: int, position: int, stream: Stream) -> int | None:
+    """One attempt in exact arithmetic, from the words at `position` of one row: its number, or None if refused.
+
+    A number of more than 64 bits (of probability below 2^-2900) wraps around, which costs no privacy.
+    """
+    first, second, third = stream.words(position, 3)[0].tolist()
+    below_scale = first & ((1 << (scale - 1).bit_length()) - 1)
+
+    def further(word: int, layer: int) -> int:
+        return int(stream.words(position + word + layer * _LAYER, 1)[0, 0])
+
+    level = 0
+    while below(second, partial(further, 1), partial(law.tail, level + 1)):
+        level += 1
+    exponent = (below_scale * (2 * level * scale + below_scale), 2 * scale**2) if law.gaussian else (below_scale, scale)
+    accepted = below(third, partial(further, 2), partial(exponential, *exponent))
+    magnitude, negative = level * scale + below_scale, second & 1
+    if not accepted or (negative and not magnitude):
+        return None
+    return ((-magnitude if negative else magnitude) + 2**63) % 2**64 - 2**63
