@@ -43,8 +43,8 @@ class Gradient(Additive):
 
         exact = task.gradients()
 
-        def oracle(point: FloatArray) -> FloatArray:
+        def noisy_gradient(point: FloatArray) -> FloatArray:
             return noisy(exact(point))
 
-        answer, memory = task.solve(oracle)
+        answer, memory = task.solve(noisy_gradient)
         return Release(answer, task.noise.events), memory

@@ -111,8 +111,8 @@ class SampledGradient(Perturbation):
         else:
             estimate = task.gradients(on_anchor=task.noisy(task.noise.anchor, unit, "anchor"))
 
-        def oracle(point: FloatArray) -> FloatArray:
+        def noisy_estimate(point: FloatArray) -> FloatArray:
             return noisy(estimate(point))
 
-        answer, memory = task.solve(oracle)
+        answer, memory = task.solve(noisy_estimate)
         return Release(answer, task.noise.events), memory
