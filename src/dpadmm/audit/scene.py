@@ -20,7 +20,7 @@ from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.audit.neighbours import CLASSES, Record, blank, sheet, worst_pair
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.mechanisms import MECHANISMS
+from dpadmm.privacy.mechanisms import mechanism_class
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.problem import Problem
@@ -84,7 +84,7 @@ def scene(recipe: Algorithm, request: NoiseRequest, stage: Scenario) -> Scene:
 
 def noise_norm(recipe: Algorithm) -> int:
     """The norm in which the noise of its first phase covers a change."""
-    return MECHANISMS[getattr(recipe.phases[0].perturbation, "mechanism", "gaussian")].norm
+    return mechanism_class(getattr(recipe.phases[0].perturbation, "mechanism", "gaussian")).norm
 
 
 def chosen(recipe: Algorithm, stage: Scenario) -> Setting:

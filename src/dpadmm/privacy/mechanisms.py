@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpadmm._arrays import FloatArray, IntArray, WordArray
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.events import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, PureDpEvent
 
 _MAGNITUDE = np.uint64(2**63 - 1)
@@ -75,6 +75,11 @@ class Mechanism(ABC):
     def deviation(dimension: int) -> float:
         """Standard deviation of a coordinate of the noise, in units of its scale."""
         return 1.0
+
+    @classmethod
+    def log_density(cls, noise: FloatArray) -> FloatArray:
+        """(rows,) of noise of scale one, up to a constant: what an audit knows of the noise, and no run needs."""
+        raise InputError(f"mechanism {cls.name!r} has no log_density, and an audit needs it.")
 
     def draw(self, scale: FloatArray, dimension: int, random_bits: WordArray) -> FloatArray:
         """(B, dimension) noise; row b has scale `scale[b]`."""
@@ -154,7 +159,11 @@ class Gaussian(Mechanism):
         return dimension
 
     def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
-        return _normal(random_bits)
+        return normal(random_bits)
+
+    @classmethod
+    def log_density(cls, noise: FloatArray) -> FloatArray:
+        return -0.5 * np.square(noise).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +185,11 @@ class Laplace(Mechanism):
         return dimension
 
     def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
-        return np.copysign(_exponential(random_bits), random_bits.view(np.int64))
+        return np.copysign(exponential(random_bits), random_bits.view(np.int64))
+
+    @classmethod
+    def log_density(cls, noise: FloatArray) -> FloatArray:
+        return -np.abs(noise).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,12 +214,16 @@ class GammaNorm(Mechanism):
         return 2 * dimension
 
     def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
-        radius = _exponential(random_bits[:, :dimension]).sum(axis=1)
-        direction = _normal(random_bits[:, dimension:])
+        radius = exponential(random_bits[:, :dimension]).sum(axis=1)
+        direction = normal(random_bits[:, dimension:])
         length = np.sqrt(np.square(direction).sum(axis=1))
         # A direction of exact zeros (probability 2^-54 in one dimension, less in more) must not become nan.
         stretch: FloatArray = np.divide(radius, length, out=np.zeros_like(length), where=length > 0.0)
         return direction * stretch[:, None]
+
+    @classmethod
+    def log_density(cls, noise: FloatArray) -> FloatArray:
+        return -np.sqrt(np.square(noise).sum(axis=1))
 
 
 _BITS = 32
@@ -232,13 +249,22 @@ MECHANISMS: dict[str, type[Mechanism]] = {mechanism.name: mechanism for mechanis
 """The mechanisms by name."""
 
 
-def _normal(random_bits: WordArray) -> FloatArray:
+def mechanism_class(given: str | type[Mechanism]) -> type[Mechanism]:
+    """The class of a registry name; a class of one's own, which a recipe by value may hold, is itself."""
+    if isinstance(given, type) and issubclass(given, Mechanism):
+        return given
+    if given not in MECHANISMS:
+        raise unknown("mechanism", str(given), MECHANISMS)
+    return MECHANISMS[given]
+
+
+def normal(random_bits: WordArray) -> FloatArray:
     """Standard normals: the top bit is the sign, the other 63 pick a quantile (k + 1/2) / 2^64 of the lower half."""
     lower = ndtri(((random_bits & _MAGNITUDE).astype(np.float64) + 0.5) * 2.0**-64)
     return np.copysign(lower, random_bits.view(np.int64))
 
 
-def _exponential(random_bits: WordArray) -> FloatArray:
+def exponential(random_bits: WordArray) -> FloatArray:
     """Standard exponentials from the lower 63 bits, -ln of a uniform (k + 1/2) / 2^63."""
     uniform = ((random_bits & _MAGNITUDE).astype(np.float64) + 0.5) * 2.0**-63
     return np.abs(np.log(uniform))  # abs, because -ln 1 is -0.0

@@ -15,11 +15,11 @@ from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
 from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, Subproblem, as_it_is
-from dpadmm.errors import unknown
+from dpadmm.errors import Unpublished
 from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
 from dpadmm.privacy.events import DpEvent, SelfComposedDpEvent
 from dpadmm.privacy.ledger.protocol import Seal
-from dpadmm.privacy.mechanisms import MECHANISMS, Mechanism
+from dpadmm.privacy.mechanisms import MECHANISMS, Gaussian, Mechanism, mechanism_class
 
 __all__ = ["Additive", "Perturbation", "RandomBits", "Release", "Task", "repeated"]
 
@@ -109,28 +109,32 @@ class Perturbation(ABC):
 
 @dataclass(frozen=True)
 class Additive(Perturbation):
-    """Noise added to one vector a step, whose sensitivity is known in the norm that the mechanism needs."""
+    """Noise added to one vector a step, whose sensitivity is known in the norm that the mechanism needs.
 
-    mechanism: str = option(
+    The mechanism is a registry name or, in a recipe by value, a class of one's own.
+    """
+
+    mechanism: str | type[Mechanism] = option(
         "gaussian", help="Noise, from 'dpadmm mechanisms'.", panel="Privacy", shown="the algorithm's"
     )
 
     def check(self, setting: Setting, solver: Solver) -> None:
-        if self.mechanism not in MECHANISMS:
-            raise unknown("mechanism", self.mechanism, MECHANISMS)
+        mechanism_class(self.mechanism)
 
     def calibrate(
         self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
     ) -> Noise:
-        mechanism = MECHANISMS[self.mechanism](self._multipliers(setting, solver, request))
+        mechanism = mechanism_class(self.mechanism)(self._multipliers(setting, solver, request))
         return Noise(mechanism, repeated(mechanism.events(), solver.steps))
 
     def _multipliers(self, setting: Setting, solver: Solver, request: NoiseRequest) -> FloatArray:
         if isinstance(request, Multiplier):
             return np.full(setting.agents, request.value)
         if isinstance(request, PaperNoise):
-            budget = request.per_step
-            if self.mechanism == "gaussian":
+            budget, kind = request.per_step, mechanism_class(self.mechanism)
+            if kind not in MECHANISMS.values():
+                raise Unpublished(f"no paper has a rule for {kind.name!r} noise; give a total budget.")
+            if kind is Gaussian:
                 return np.full(setting.agents, classic_multiplier(budget.epsilon, budget.delta))
             return np.full(setting.agents, 1.0 / budget.epsilon)
         assert not isinstance(request, Density)
