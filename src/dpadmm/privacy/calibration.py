@@ -23,7 +23,12 @@ from dpadmm.privacy.mechanisms import Gaussian, Mechanism, mechanism_class
 
 @dataclass(frozen=True)
 class Budget:
-    """A total (epsilon, delta) for everything an agent will ever release."""
+    """A total (epsilon, delta) for everything an agent will ever release.
+
+    Args:
+        epsilon: Positive and finite; smaller is more private.
+        delta: In [0, 1); 0 for pure privacy.
+    """
 
     epsilon: float
     delta: float

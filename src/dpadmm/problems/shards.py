@@ -33,7 +33,17 @@ BLOCK_BYTES = 2**25
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """Records over agents: row `r` of the table belongs to agent `i` if `starts[i] <= r < stops[i]`."""
+    """Records over agents: row `r` of the table belongs to agent `i` if `starts[i] <= r < stops[i]`.
+
+    Args:
+        features: The table, float64 or float32, dense or sparse.
+        targets: One per row, as the loss wants them.
+        starts: The first row of each agent.
+        stops: The row after the last of each agent.
+        norm_bound: No row is longer.
+        names: Of the agents.
+        clipped: How many rows were over the bound; a fact about private data, so simulations only.
+    """
 
     features: NDArray[Any] | csr_array  # float64 or float32
     targets: NDArray[Any]
@@ -72,7 +82,14 @@ class Shards:
         return self.features.data, self.features.indices, self.features.indptr
 
     def take(self, agents: Any) -> Shards:
-        """These agents, in this order (an agent may be named twice), over the same records."""
+        """These agents, in this order (an agent may be named twice), over the same records.
+
+        Args:
+            agents: Their positions.
+
+        Returns:
+            Shards that share the table.
+        """
         return replace(
             self,
             starts=self.starts[agents],
@@ -81,12 +98,26 @@ class Shards:
         )
 
     def tile(self, runs: int) -> Shards:
-        """The agents of `runs` independent runs, one run after the other."""
+        """The agents of `runs` independent runs, one run after the other.
+
+        Args:
+            runs: How many.
+
+        Returns:
+            Shards that share the table.
+        """
         return self if runs == 1 else self.take(np.tile(np.arange(self.agents), runs))
 
     def pick(self, rows: IntArray, counts: IntArray) -> Shards:
-        """Some records of each agent, copied: `rows` numbers them within their agent, the agents' one after another,
-        and `counts` says how many each agent has. An agent may have none."""
+        """Some records of each agent, copied.
+
+        Args:
+            rows: Their numbers within their agent, the agents' one after another.
+            counts: How many each agent has; an agent may have none.
+
+        Returns:
+            Shards with a table of their own.
+        """
         stops = np.cumsum(counts)
         table = rows + np.repeat(self.starts, counts)
         return replace(
@@ -94,7 +125,11 @@ class Shards:
         )
 
     def compact(self) -> Shards:
-        """The same agents over a table of their own rows alone: what goes to another process carries nobody else's."""
+        """The same agents over a table of their own rows alone: what goes to another process carries nobody else's.
+
+        Returns:
+            Shards with a table of their own.
+        """
         ranges, place = np.unique(np.stack([self.starts, self.stops]), axis=1, return_inverse=True)
         counts = ranges[1] - ranges[0]
         stops = np.cumsum(counts)
@@ -116,6 +151,9 @@ class Shards:
         """All records, each agent's in order: the agents (rows) whose they are, features and targets of a block.
 
         A block is good until the next one is asked for.
+
+        Yields:
+            Agents, features and targets.
         """
         for agent, (start, stop) in enumerate(zip(self.starts, self.stops, strict=True)):
             for low in range(start, stop, self.block):
@@ -123,7 +161,11 @@ class Shards:
                 yield np.array([agent]), self.features[rows], self.targets[rows]
 
     def digest(self) -> str:
-        """Names these records: other records have another digest."""
+        """Names these records: other records have another digest.
+
+        Returns:
+            A hexadecimal digest.
+        """
         return digest(*(part.tobytes() for part in (*self.storage, self.targets)))
 
     @cached_property
@@ -146,6 +188,16 @@ class Shards:
         """Runs a kernel over all chunks and adds each agent's chunks in order: one array of `shape` per agent.
 
         Records may be kept in float32; what is summed over them is float64 all the same.
+
+        Args:
+            kernel: A compiled function over chunks of records.
+            loss: The tag, or what else the kernel takes first.
+            weights: One per agent.
+            x: A model for each agent, as rows.
+            shape: Of one agent's sum.
+
+        Returns:
+            The sums, (agents, *shape).
         """
         start, stop, agent, first = self.chunks
         parts = np.empty((start.size, *shape))
@@ -157,7 +209,14 @@ class Shards:
         return out
 
     def point(self, x: FloatArray) -> NDArray[Any]:
-        """A model as the kernels want it: in the precision of the records."""
+        """A model as the kernels want it: in the precision of the records.
+
+        Args:
+            x: Models, as rows.
+
+        Returns:
+            The same numbers; in float32 very large ones are cut.
+        """
         # In float32 a stranger's model could overflow, and whether a record then makes it NaN would show the record.
         point = x if self.precision == "float64" else np.clip(x, -LARGEST_FLOAT32, LARGEST_FLOAT32)
         return np.ascontiguousarray(point, dtype=self.precision)
@@ -175,9 +234,22 @@ def gather(
 ) -> Shards:
     """Shards from records and the owner of each: checked, clipped to the public norm bound, sorted by agent.
 
-    `owner` holds agent numbers 0..n-1 (with `names` for people) or owner names, which are numbered in sorted order.
-    With an intercept a column of ones is appended after clipping, and the bound becomes sqrt(bound² + 1). Rows are
-    clipped in the precision they are kept in, so that the bound holds for the numbers that are used.
+    Rows are clipped in the precision they are kept in, so that the bound holds for the numbers that are used.
+
+    Args:
+        features: Rows, dense or sparse.
+        targets: One per row, as the loss wants them.
+        owner: Of each row: a name, or a number 0..n-1 where there are `names`. Names are numbered in sorted order.
+        norm_bound: Public; longer rows are shortened to it.
+        intercept: Whether a column of ones is appended after clipping; the bound becomes sqrt(bound² + 1).
+        names: Of the agents, for people.
+        precision: `float64` or `float32`.
+
+    Returns:
+        The records over agents.
+
+    Raises:
+        InputError: Rows, targets and owners do not go together, a number is not finite, or an agent has no records.
     """
     rules = RowRules(norm_bound, intercept, precision)
     table, clipped = rules.apply(features)

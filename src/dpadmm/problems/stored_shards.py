@@ -33,6 +33,16 @@ class StoredShards(Shards):
 
     There is no table: `features`, `targets` and `storage` are not here. Runs side by side share a reader, and each
     block is read once for all of them. What is picked is in memory, plain `Shards`.
+
+    Args:
+        starts: The first row of each agent, which is 0.
+        stops: How many records each agent has.
+        norm_bound: No row is longer.
+        names: Of the agents.
+        clipped: How many rows were over the bound; a fact about private data, so simulations only.
+        sources: A reader for each agent.
+        rules: How rows are checked and clipped.
+        encode: Turns a reader's targets into those of the loss.
     """
 
     features: Any = field(init=False, repr=False)
@@ -64,7 +74,11 @@ class StoredShards(Shards):
         )
 
     def compact(self) -> StoredShards:
-        """Itself: it names files, and another process that can read them reads its own agents' only."""
+        """Itself: it names files, and another process that can read them reads its own agents' only.
+
+        Returns:
+            The same shards.
+        """
         return self
 
     def pick(self, rows: IntArray, counts: IntArray) -> Shards:
@@ -120,7 +134,14 @@ class StoredShards(Shards):
         return out
 
     def check(self) -> int:
-        """Reads every record once: an `InputError` for one that cannot be used, else how many are over the bound."""
+        """Reads every record once.
+
+        Returns:
+            How many rows are over the bound.
+
+        Raises:
+            InputError: A record cannot be used.
+        """
         return sum(clipped for source, _ in self._sharing() for *_, clipped in self._walk(source, self.block))
 
     def _sharing(self) -> list[tuple[Blocks, IntArray]]:
@@ -151,7 +172,19 @@ def gather_blocks(
 ) -> StoredShards:
     """What `gather` is for records in memory: every record is read once and checked, so that none can surprise a run.
 
-    `encode` turns a reader's targets into those of the loss.
+    Args:
+        sources: A reader for each agent.
+        encode: Turns a reader's targets into those of the loss.
+        norm_bound: Public; longer rows are shortened to it.
+        intercept: Whether a column of ones is appended after clipping.
+        names: Of the agents; None: those of the readers.
+        precision: `float64` or `float32`.
+
+    Returns:
+        Shards that hold no record.
+
+    Raises:
+        InputError: Readers and names do not go together, or a record cannot be used.
     """
     rules = RowRules(norm_bound, intercept, precision)
     if not sources:
