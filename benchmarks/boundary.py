@@ -12,7 +12,8 @@ import numpy as np
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.rounds import absorb, next_server, solve_and_perturb
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec.declare import Experiment

@@ -18,10 +18,11 @@ from distributed import Client
 
 from dpadmm.admm.rounds import AgentState, next_server
 from dpadmm.engine.cohort import RUN, Batch, Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.executors.batches import batch, state_of
 from dpadmm.engine.executors.dask.cluster import own_workers
 from dpadmm.engine.executors.dask.executor import DaskExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
 from dpadmm.owner.request import Request
 from dpadmm.privacy.randomness import SeededRandomness

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.spec.declare import Experiment

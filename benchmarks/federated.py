@@ -24,7 +24,8 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.datasets import Dataset
 from dpadmm.datasets.registry import load
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import SeededRandomness, generator
 from dpadmm.problems.losses import Softmax

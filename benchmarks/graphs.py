@@ -17,7 +17,8 @@ from scipy.optimize import minimize
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import Shards, gather

@@ -29,7 +29,7 @@ from numba import njit, prange
 from dpadmm.datasets import open_folder, write_folder
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor
-from dpadmm.engine.executor import rounds as steps
+from dpadmm.engine.loop import rounds as steps
 from dpadmm.engine.prepare import prepare
 from dpadmm.privacy.randomness import SeededRandomness, generator
 from dpadmm.problems.losses import Logistic

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from documented_package import installed
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -162,8 +163,10 @@ def test_the_commands_of_a_page_run(document: str, tmp_path: Path, monkeypatch: 
     for make in FILES.get(document, ()):
         make(tmp_path)
     shown = 0
+    python = re.findall(r"^```python\n(.*?)^```", DOCUMENTS[document], flags=re.M | re.S)
     for line in filter(runs_here, COMMANDS[document]):
-        assert run(line), f"{line} says nothing"
+        with installed(python, tmp_path):
+            assert run(line), f"{line} says nothing"
         shown += "--open" in line or (line.startswith("dpadmm watch") and "--no-open" not in line)
         for name in re.findall(r"--(?:out|draw|picture|output) (\S+)", line):
             assert (tmp_path / name).exists(), line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,16 @@ def test_importing_the_package_loads_nothing_heavy():
     code = "import sys, dpadmm; print({'numba', 'scipy', 'sklearn', 'dp_accounting', 'pyarrow'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "set()"
+
+
+def test_no_two_nested_functions_have_one_name():
+    """In a traceback and a profile they would look the same."""
+    found = Counter()
+    for path in Path(dpadmm.__file__).parent.rglob("*.py"):
+        for outer in ast.walk(ast.parse(path.read_text())):
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+                inner = [node for child in outer.body for node in ast.walk(child)]
+                found.update({(path, n.name, n.lineno) for n in inner if isinstance(n, ast.FunctionDef)})
+    names = Counter(name for _, name, _ in found)
+    assert len(names) > 20
+    assert [name for name, count in names.items() if count > 1] == []

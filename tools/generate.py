@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
-from dpadmm._fields import Declaration, declarations, is_option
+from dpadmm._fields import Declaration, declarations, is_option, written_type
 from dpadmm.admm.consensus import CONSENSUS
 from dpadmm.admm.perturbations import PERTURBATIONS
 from dpadmm.admm.schedules import SCHEDULES
@@ -48,7 +48,7 @@ def part_options(parts: Iterable[type] = PARTS) -> list[Declaration]:
     spec = {option.name: table for table, options in tables([]).items() for option in options}
     for part in (part for part in parts if is_dataclass(part)):
         for entry in (entry for entry in fields(part) if entry.init):
-            kind, first = str(entry.type).removesuffix(" | None"), types.get(entry.name)
+            kind, first = written_type(entry).removesuffix(" | None"), types.get(entry.name)
             types.setdefault(entry.name, (kind, part.__name__))
             if is_option(entry):
                 declared = Declaration.of(entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Real
@@ -81,7 +82,12 @@ class Declaration:
             facts["flag"] = f"--{entry.name.replace('_', '-')}"
         if facts["shown"] is None and entry.default not in (None, ()) and not isinstance(entry.default, bool):
             facts["shown"] = str(entry.default)
-        return cls(entry.name, str(entry.type).replace(" | Part", ""), entry.default, **facts)
+        return cls(entry.name, written_type(entry), entry.default, **facts)
+
+
+def written_type(entry: Field[Any]) -> str:
+    """The type of a field's value in files and flags: parts and classes that Python may give are named there."""
+    return re.sub(r" \| (Part|type\[\w+\])", "", str(entry.type))
 
 
 def declarations(owner: Any) -> list[Declaration]:

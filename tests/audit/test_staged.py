@@ -27,7 +27,8 @@ from dpadmm.audit.observed import Message, messages
 from dpadmm.audit.transcripts import SideBySide
 from dpadmm.datasets import Dataset
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.engine.preprocessing import stage
 from dpadmm.engine.preprocessing.stage import Stage

@@ -9,7 +9,8 @@ from dpadmm.admm.perturbations import Gradient, Output
 from dpadmm.admm.setting import Multiplier
 from dpadmm.admm.solvers import Exact, Linearised
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train

@@ -10,7 +10,8 @@ import pytest
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.engine import run as module
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, evaluate, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import evaluate, rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.output.history import History
 from dpadmm.engine.prepare import prepare

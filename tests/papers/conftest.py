@@ -13,7 +13,8 @@ from dpadmm.admm.setting import Setting
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.datasets import simulate
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import Logistic, Loss

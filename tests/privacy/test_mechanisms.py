@@ -1,13 +1,16 @@
 """Each mechanism draws its distribution, row by row, and names the event that goes with it."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, PureDpEvent
-from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, Mechanism
+from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, Mechanism, mechanism_class
 from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.problems.shards import Shards
 
 
 def random_bits(rows: int, count: int, seed: int = 5) -> np.ndarray:
@@ -105,3 +108,36 @@ def test_events_and_norms() -> None:
 def test_bad_multipliers_are_refused(bad: object) -> None:
     with pytest.raises(InputError, match="gaussian mechanism"):
         Gaussian(np.array(bad))
+
+
+@pytest.mark.parametrize("kind", MECHANISMS.values(), ids=MECHANISMS)
+def test_the_log_density_is_that_of_the_noise(kind: type[Mechanism]) -> None:
+    """E p(noise + shift) / p(noise) is one, since the density of what is moved sums to one as well."""
+    noise = drawn(kind(np.ones(1)), 1.0, 40_000, 3)
+    ratios = np.exp(kind.log_density(noise + np.array([0.2, -0.1, 0.3])) - kind.log_density(noise))
+    assert abs(ratios.mean() - 1.0) <= 4.5 * ratios.std() / math.sqrt(ratios.size)
+    assert ratios.std() > 0.1
+
+
+def test_a_mechanism_is_a_registry_name_or_a_class() -> None:
+    class Own(Laplace):
+        name = "own"
+
+    assert mechanism_class("laplace") is Laplace
+    assert mechanism_class(Own) is Own
+    with pytest.raises(InputError, match=r"unknown mechanism 'laplac'.*laplace"):
+        mechanism_class("laplac")
+    with pytest.raises(InputError, match="unknown mechanism"):
+        mechanism_class(Shards)  # type: ignore[arg-type]
+
+
+def test_a_mechanism_without_a_density_cannot_be_audited() -> None:
+    class Silent(Laplace):
+        name = "silent"
+
+        @classmethod
+        def log_density(cls, noise: np.ndarray) -> np.ndarray:
+            return super(Laplace, cls).log_density(noise)
+
+    with pytest.raises(InputError, match="mechanism 'silent' has no log_density"):
+        Silent.log_density(np.zeros((1, 1)))

@@ -17,7 +17,8 @@ from scipy.sparse import csr_array
 from dpadmm._registry import build
 from dpadmm.admm.algorithm import Plan
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian

@@ -4,7 +4,7 @@ Everything but the victim's records is known to the attacker: what was broadcast
 those, a release is what the recipe would answer without noise, plus noise of a known density. So the evidence of a
 round is the difference of two log-densities, and that of a transcript their sum.
 
-* noise on a gradient or an answer, one step a round: exact, for Gaussian, Laplace and gamma-norm noise alike;
+* noise on a gradient or an answer, one step a round: exact, for every mechanism that states its density;
 * noise in an objective: exact, by the change of variables from the noise to the minimiser (its whisper of output noise
   is left out);
 * several steps a round, and mini-batches: what a round answers on average stands for what it answers; a good statistic,
@@ -14,7 +14,6 @@ round is the difference of two log-densities, and that of a transcript their sum
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -26,15 +25,8 @@ from dpadmm.admm.rounds import solve_and_perturb, subproblem
 from dpadmm.admm.solvers import GradientSteps, Solver
 from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.audit.observed import EVALUATION, Message
-from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Laplace, Mechanism
+from dpadmm.privacy.mechanisms import Mechanism
 from dpadmm.problems.shards import Shards
-
-LOG_DENSITY: dict[str, Callable[[FloatArray], FloatArray]] = {
-    Gaussian.name: lambda noise: -0.5 * (noise * noise).sum(axis=1),
-    Laplace.name: lambda noise: -np.abs(noise).sum(axis=1),
-    GammaNorm.name: lambda noise: -np.sqrt((noise * noise).sum(axis=1)),
-}
-"""Of noise in units of its scale, up to a constant; (rows,)."""
 
 RATIO, NOISE = 0, 1  # kinds of evidence
 
@@ -64,7 +56,7 @@ def _explained(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray
 def _by_answer(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
     """Noise is what a release has more than its answer without noise."""
     noise = (message.release - silent(message, shards)) / noise_scale(message, shards)
-    return LOG_DENSITY[_mechanism(message).name](noise), noise
+    return _mechanism(message).log_density(noise), noise
 
 
 def _by_tilt(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
@@ -74,7 +66,7 @@ def _by_tilt(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
     given = _subproblem(message, shards).stiffened(curvature)
     scale = (mechanism.noise_multiplier * message.plan.local.gradient_sensitivity())[:, None]
     noise = -given.gradient(message.release) / scale
-    return LOG_DENSITY[mechanism.name](noise) + np.linalg.slogdet(given.hessian(message.release))[1], noise
+    return mechanism.log_density(noise) + np.linalg.slogdet(given.hessian(message.release))[1], noise
 
 
 def _by_estimate(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
@@ -84,7 +76,7 @@ def _by_estimate(message: Message, shards: Shards) -> tuple[FloatArray, FloatArr
     share = setting.problem.loss.mistakes(shards, message.common) / setting.counts
     scale = mechanism.noise_multiplier * setting.unit_size / setting.counts
     noise = (message.release - share[:, None]) / scale[:, None]
-    return LOG_DENSITY[mechanism.name](noise), noise
+    return mechanism.log_density(noise), noise
 
 
 def silent(message: Message, shards: Shards) -> FloatArray:

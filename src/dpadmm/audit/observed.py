@@ -15,7 +15,8 @@ from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.algorithm import Phase, Plan
 from dpadmm.admm.rounds import AgentState, absorb
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, evaluate, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import evaluate, rounds
 
 EVALUATION = 0  # the round that stands for the estimate of an error, which is asked for after the last
 

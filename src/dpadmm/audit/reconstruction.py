@@ -56,7 +56,20 @@ class RecordFinding:
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
-    """The victim's records, and what was recovered of them: without privacy first, then at each budget."""
+    """The victim's records, and what was recovered of them: without privacy first, then at each budget.
+
+    Attributes:
+        data: The data set's name.
+        algorithm: The recipe's name.
+        twin: The recipe's without noise.
+        rounds: Of each run.
+        seed: Of records and noise.
+        rows: The victim's records as the model sees them: encoded, and clipped to the public bound.
+        labels: Of the victim's records, by the names of their classes.
+        features: Names of the columns.
+        signs_found: False where records of two classes come back as label times row: that is all the loss sees.
+        attacks: One without noise, then one for each budget.
+    """
 
     data: str
     algorithm: str
@@ -91,7 +104,24 @@ def reconstruct(
 ) -> Reconstruction:
     """Attacks the first agent of a run without noise, and of a private run at each budget, over the same records.
 
-    Every agent has as many records as the victim, drawn by the seed. Files need a `target`, as for training.
+    Every agent has as many records as the victim, drawn by the seed.
+
+    Args:
+        source: A data set's name, or a file.
+        records: How many the victim has.
+        algorithm: A private recipe's name.
+        budgets: The total budgets to attack.
+        rounds: Of each run.
+        agents: How many there are, with the victim.
+        seed: Of records and noise.
+        target: Column of a file to predict.
+        data_dir: Folder with the files of data sets that do not ship.
+
+    Returns:
+        The victim's records, and what was recovered of them.
+
+    Raises:
+        InputError: The recipe cannot be attacked in this way, or there are not enough records.
     """
     recipe = _attackable(algorithm)
     for name, value, most in (("records", records, MOST_RECORDS), ("rounds", rounds, MOST_ROUNDS)):

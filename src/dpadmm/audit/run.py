@@ -31,7 +31,22 @@ FEWEST = 200
 
 @dataclass(frozen=True)
 class Audit:
-    """What was claimed, and what was measured."""
+    """What was claimed, and what was measured.
+
+    Attributes:
+        algorithm: The recipe's name.
+        loss: The loss's name.
+        relation: Which data sets count as neighbours.
+        rounds: Of each run.
+        claimed: Epsilon; infinite where no privacy is claimed.
+        claim: Whose it is: the account's, a paper's, or that of whoever asked.
+        accounted: What the account says, whatever is claimed.
+        delta: Of claim and account.
+        confidence: Of the lower bound.
+        method: How the bound was found.
+        measured: The lower bound, and what it follows from.
+        seed: Of the transcripts.
+    """
 
     algorithm: str
     loss: str
@@ -64,7 +79,11 @@ class Audit:
         return self.lower_bound > self.claimed
 
     def summary(self) -> dict[str, Any]:
-        """As JSON; infinities become null."""
+        """As JSON; infinities become null.
+
+        Returns:
+            Plain values by name.
+        """
         told = {**vars(self), **vars(self.measured), "ratio": self.ratio, "violated": self.violated, "simulated": True}
         del told["measured"], told["curve"]
         return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in told.items()}
@@ -94,11 +113,30 @@ def audit(
     source: RandomnessSource = SideBySide,
     progress: Progress | None = None,
 ) -> Audit:
-    """Attacks a recipe with this total budget; with `paper_noise` it is the budget of every step, as papers have it,
-    and what is attacked is the total that the paper claims.
+    """Attacks a recipe with this total budget.
 
-    `request` asks for other noise, `claimed` puts another claim in place of the account's, and a `method` of 'gdp'
-    takes it for a claim of Gaussian releases. The recipe is a registry name, an import path or a recipe.
+    Args:
+        algorithm: A registry name, an import path or a recipe.
+        epsilon: The total budget; with `paper_noise` that of every step, as papers have it.
+        delta: Likewise.
+        stage: The attacker's public choices; None: the worst that the recipe accepts.
+        request: Other noise than the budget's.
+        paper_noise: Whether noise is the papers' own, and what is attacked the total that the paper claims.
+        claimed: Another claim in place of the account's.
+        method: How the bound is found; `gdp` takes the claim for one of Gaussian releases. None:
+            the strongest that is sound for what is released.
+        transcripts: How many runs are attacked, half of them to learn from.
+        canaries: Records that are guessed, where one run is attacked.
+        confidence: Of the lower bound.
+        seed: Of the transcripts.
+        source: Where the noise comes from.
+        progress: Told how far it is.
+
+    Returns:
+        What was claimed, and what was measured.
+
+    Raises:
+        InputError: The recipe claims no privacy, or the attack does not go with it.
     """
     recipe = _recipe(algorithm)
     _check(delta, confidence, transcripts)

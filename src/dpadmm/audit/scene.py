@@ -20,7 +20,7 @@ from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.audit.neighbours import CLASSES, Record, blank, sheet, worst_pair
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.mechanisms import MECHANISMS
+from dpadmm.privacy.mechanisms import mechanism_class
 from dpadmm.problems.losses import LOSSES, STATISTICS
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.problem import Problem
@@ -35,7 +35,21 @@ WORST = ("quantile", "smoothed-hinge")  # they attain their bounds at zero, and 
 
 @dataclass(frozen=True)
 class Scenario:
-    """The attacker's public choices. None: the worst that the recipe accepts."""
+    """The attacker's public choices. None: the worst that the recipe accepts.
+
+    Args:
+        loss: A name, an import path or a loss.
+        relation: Which data sets count as neighbours.
+        rounds: Of each run.
+        records: Of each agent.
+        agents: How many there are.
+        rho: ADMM's penalty parameter.
+        width: Columns of the records.
+        norm_bound: Length of the longest row.
+        broadcast: What a server that cheats sends before round one.
+        evaluation_epsilon: Of one estimate of the error on the victim's own records, at the end.
+        lattice: Whether noise is put on one lattice with the value, as real owners do.
+    """
 
     loss: str | Loss | None = None  # a name, an import path or a loss
     relation: str | None = None
@@ -84,7 +98,7 @@ def scene(recipe: Algorithm, request: NoiseRequest, stage: Scenario) -> Scene:
 
 def noise_norm(recipe: Algorithm) -> int:
     """The norm in which the noise of its first phase covers a change."""
-    return MECHANISMS[getattr(recipe.phases[0].perturbation, "mechanism", "gaussian")].norm
+    return mechanism_class(getattr(recipe.phases[0].perturbation, "mechanism", "gaussian")).norm
 
 
 def chosen(recipe: Algorithm, stage: Scenario) -> Setting:

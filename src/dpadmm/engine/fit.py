@@ -15,8 +15,9 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import Executor, InProcessExecutor, rounds
+from dpadmm.engine.executor import Executor, InProcessExecutor
 from dpadmm.engine.executors.owners import OwnerExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.metrics import consensus_residual
 from dpadmm.engine.prepare import Prepared
 from dpadmm.errors import InputError

@@ -31,7 +31,30 @@ LARGEST_GRAPH = 100  # nodes up to which the convergence of recycled rounds is l
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A finished run, or several that were simulated; arrays have one row per run."""
+    """A finished run, or several that were simulated; arrays have one row per run.
+
+    Attributes:
+        experiment: What was run, with all that `auto` chose.
+        dataset: What is known of the records.
+        plan: Every number of the run.
+        history: What was measured, round by round.
+        models: The last broadcast.
+        mean_models: The mean of all broadcasts.
+        guarantee: What the run cost; None: the recipe is not private.
+        claimed: The epsilon that the paper would claim of its own noise.
+        clipped: Rows over the norm bound; None in a federation, whose owners keep it to themselves.
+        seconds: How long the rounds took.
+        warnings: What the user should know.
+        out: The output folder.
+        choices: Of mini-batches and inner steps, where the engine was asked to choose.
+        reasons: What `auto` chose, and why.
+        estimated_error: The mean of the owners' private estimates, where the terms have them.
+        components: Of the last run, where rows were turned onto some.
+        coverage: Share of held-out records below each quantile that was predicted.
+        simulated: The noise is seeded and protects nobody.
+        missed_rounds: By owner.
+        convergence: What theorem IV.1 says of recycled rounds, on graphs that are not too large.
+    """
 
     experiment: Experiment
     dataset: Described
@@ -85,7 +108,11 @@ class Result:
         return [accounts.guarantee(agent, delta) for agent, delta in enumerate(deltas)]
 
     def summary(self) -> dict[str, Any]:
-        """What the command line prints: one flat object, nothing infinite in it."""
+        """What the command line prints: one flat object, nothing infinite in it.
+
+        Returns:
+            Plain values by name.
+        """
         run, guarantee = self.experiment.run, self.guarantee
         setting = self.plan.setting
         multiplier = float(self.plan.noise[0].mechanism.noise_multiplier.min()) if guarantee is not None else None

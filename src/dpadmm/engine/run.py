@@ -17,7 +17,9 @@ from dpadmm.admm.state import State
 from dpadmm.datasets.curves.slope import SlopeError
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.data import TEST, load_table
-from dpadmm.engine.executor import Executor, InProcessExecutor, evaluate, open_executor, rounds
+from dpadmm.engine.executor import Executor, InProcessExecutor
+from dpadmm.engine.executors import open_executor
+from dpadmm.engine.loop import evaluate, rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.output import checkpoint
 from dpadmm.engine.output.folder import Folder

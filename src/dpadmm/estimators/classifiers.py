@@ -61,7 +61,20 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: igno
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, owners: Any = None) -> Self:
-        """Fits to rows X and labels y; `owners` names who holds each record, else `n_agents` share them at random."""
+        """Fits to rows X and labels y.
+
+        Args:
+            X: Rows, dense or sparse.
+            y: Their labels.
+            owners: Who holds each record; None: `n_agents` share them at random.
+
+        Returns:
+            Itself, fitted.
+
+        Raises:
+            InputError: A parameter is wrong, the budget does not suffice, or there is one class only, or a recipe
+                of one's own is to protect records.
+        """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         self._check_labels(y)
@@ -84,12 +97,26 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: igno
         """The loss for so many classes; None: as `auto` chooses it."""
 
     def decision_function(self, X: Any) -> FloatArray:
-        """How far each row is on the side of `classes_[1]`; of more than two classes, a score for each."""
+        """How far each row is on the side of `classes_[1]`; of more than two classes, a score for each.
+
+        Args:
+            X: Rows.
+
+        Returns:
+            One number per row, or one per row and class; larger is more likely.
+        """
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The label of each row."""
+        """The label of each row.
+
+        Args:
+            X: Rows.
+
+        Returns:
+            One label per row.
+        """
         scores = self.decision_function(X)
         codes = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
         found: NDArray[Any] = self.classes_[codes]
@@ -106,28 +133,40 @@ class PrivateLogisticRegression(PrivateClassifier):
 
     Two classes have one row of coefficients, more have one for each (softmax).
 
-    epsilon, delta: what the whole fit may cost each owner. delta None: the smaller of 1e-5 and 1/(10 m), where m is the
-        number of records of the largest owner.
-    algorithm, rounds: a recipe of `dpadmm.ALGORITHMS` and how many rounds it has; "auto" chooses from public facts, and
-        may cap the loss (no record pulls too hard) and standardise rows by a release of its own, from the same budget.
-        A recipe of your own, as a value or an import path (mypackage.recipes:MINE), is for simulations, that is with a
-        random_state: a fit whose noise protects refuses it, because owners' policies name recipes of the registry.
-    penalty: "l2", "l1" or None. The intercept is penalised as well.
-    C: as in scikit-learn, the weight of the sum of losses beside the penalty: next to the mean loss over records the
-        penalty weighs 1/(C records); where rows are standardised, it is on the coefficients of those. None: next to
-        nothing, 1e-6 where rows are in units of norm_bound.
-    norm_bound: public; longer rows are shortened to it while fitting, and left as they are when predicting, so it
-        should be no shorter than rows usually are. None: the longest row's length, which leaks.
-    classes: the set of labels, which is public; None: those in y, which are then held to be public.
-    n_agents: owners that share the records at random, where `fit` is not told who owns them.
-    topology: who talks to whom, for recipes without a server: "ring:5", or a networkx graph whose nodes are the owners'
-        names, or whole numbers; owners are in the order of their names.
-    relation: which data sets count as neighbours, "zero-out" or "replace".
-    secure: noise from the operating system. None: unless there is a random_state, whose noise can be repeated and
-        protects nobody.
-    strict: what leaks is an error, and no `PrivacyLeakWarning`.
-
     Every fit spends its budget anew: what a grid search costs is the sum over its fits.
+
+    Args:
+        epsilon: What the whole fit may cost each owner; smaller is more private.
+        delta: Likewise. None: the smaller of 1e-5 and 1/(10 m), where m is the number of records of the largest
+            owner.
+        algorithm: A recipe of `dpadmm.ALGORITHMS`; "auto" chooses from public facts, and may cap the loss (which
+            bounds every
+            record's gradient) and standardise rows by a release of its own, from the same budget. A recipe of your
+            own, as a
+            value or an import path (mypackage.recipes:MINE), is for simulations, that is with a random_state: a fit
+            whose noise protects refuses it, because owners' policies name recipes of the registry.
+        rounds: How many rounds the recipe has, or "auto".
+        penalty: "l2", "l1" or None. The intercept is penalised as well.
+        C: As in scikit-learn, the weight of the sum of losses beside the penalty: next to the mean loss over
+            records the
+            penalty weighs 1/(C records); where rows are standardised, it is on the coefficients of those. None:
+            next to
+            nothing, 1e-6 where rows are in units of norm_bound.
+        norm_bound: Public; longer rows are shortened to it while fitting, and left as they are when predicting, so
+            it
+            should be no shorter than rows usually are. None: the longest row's length, which leaks.
+        classes: The set of labels, which is public; None: those in y, which are then held to be public.
+        fit_intercept: Whether the model has an intercept.
+        n_agents: Owners that share the records at random, where `fit` is not told who owns them.
+        topology: Who talks to whom, for recipes without a server: "ring:5", or a networkx graph whose nodes are the
+            owners'
+            names, or whole numbers; owners are in the order of their names.
+        relation: Which data sets count as neighbours, "zero-out" or "replace".
+        secure: Noise from the operating system. None: unless there is a random_state, whose noise can be repeated
+            and
+            protects nobody.
+        strict: What leaks is an error, and no `PrivacyLeakWarning`.
+        random_state: A seed; None: noise that cannot be repeated.
     """
 
     def _loss(self, classes: int) -> str | None:
@@ -136,7 +175,14 @@ class PrivateLogisticRegression(PrivateClassifier):
         return "logistic" if classes == 2 else "softmax"
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """The probability of each class, by the model."""
+        """The probability of each class, by the model.
+
+        Args:
+            X: Rows.
+
+        Returns:
+            (rows, classes), in the order of `classes_`.
+        """
         scores = self.decision_function(X)
         if scores.ndim == 2:
             return np.asarray(softmax(scores, axis=1))
@@ -144,10 +190,22 @@ class PrivateLogisticRegression(PrivateClassifier):
         return np.stack([1.0 - second, second], axis=1)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
+        """The logarithms of `predict_proba`.
+
+        Args:
+            X: Rows.
+
+        Returns:
+            (rows, classes), in the order of `classes_`.
+        """
         return np.asarray(np.log(self.predict_proba(X)))
 
     def to_sklearn(self) -> Any:
-        """A plain `LogisticRegression` with this model in it."""
+        """A plain `LogisticRegression` with this model in it.
+
+        Returns:
+            A fitted estimator that predicts the same.
+        """
         from sklearn.linear_model import LogisticRegression
 
         plain = self._export(LogisticRegression(fit_intercept=self.fit_intercept))
@@ -156,9 +214,42 @@ class PrivateLogisticRegression(PrivateClassifier):
 
 
 class PrivateLinearSVC(PrivateClassifier):
-    """A linear support vector machine for two classes, its every record protected; the hinge's corner is rounded.
+    """A linear support vector machine for two classes, its every record protected; the hinge's kink is rounded.
 
-    Parameters are those of `PrivateLogisticRegression`.
+    Every fit spends its budget anew: what a grid search costs is the sum over its fits.
+
+    Args:
+        epsilon: What the whole fit may cost each owner; smaller is more private.
+        delta: Likewise. None: the smaller of 1e-5 and 1/(10 m), where m is the number of records of the largest
+            owner.
+        algorithm: A recipe of `dpadmm.ALGORITHMS`; "auto" chooses from public facts, and may cap the loss (which
+            bounds every
+            record's gradient) and standardise rows by a release of its own, from the same budget. A recipe of your
+            own, as a
+            value or an import path (mypackage.recipes:MINE), is for simulations, that is with a random_state: a fit
+            whose noise protects refuses it, because owners' policies name recipes of the registry.
+        rounds: How many rounds the recipe has, or "auto".
+        penalty: "l2", "l1" or None. The intercept is penalised as well.
+        C: As in scikit-learn, the weight of the sum of losses beside the penalty: next to the mean loss over
+            records the
+            penalty weighs 1/(C records); where rows are standardised, it is on the coefficients of those. None:
+            next to
+            nothing, 1e-6 where rows are in units of norm_bound.
+        norm_bound: Public; longer rows are shortened to it while fitting, and left as they are when predicting, so
+            it
+            should be no shorter than rows usually are. None: the longest row's length, which leaks.
+        classes: The set of labels, which is public; None: those in y, which are then held to be public.
+        fit_intercept: Whether the model has an intercept.
+        n_agents: Owners that share the records at random, where `fit` is not told who owns them.
+        topology: Who talks to whom, for recipes without a server: "ring:5", or a networkx graph whose nodes are the
+            owners'
+            names, or whole numbers; owners are in the order of their names.
+        relation: Which data sets count as neighbours, "zero-out" or "replace".
+        secure: Noise from the operating system. None: unless there is a random_state, whose noise can be repeated
+            and
+            protects nobody.
+        strict: What leaks is an error, and no `PrivacyLeakWarning`.
+        random_state: A seed; None: noise that cannot be repeated.
     """
 
     def _check_labels(self, y: NDArray[Any]) -> None:
@@ -171,7 +262,11 @@ class PrivateLinearSVC(PrivateClassifier):
         return "smoothed-hinge"
 
     def to_sklearn(self) -> Any:
-        """A plain `LinearSVC` with this model in it."""
+        """A plain `LinearSVC` with this model in it.
+
+        Returns:
+            A fitted estimator that predicts the same.
+        """
         from sklearn.svm import LinearSVC
 
         plain = self._export(LinearSVC(fit_intercept=self.fit_intercept))

@@ -63,7 +63,20 @@ class PrivateRegressor(RegressorMixin, PrivateLinearModel, ABC):  # type: ignore
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, owners: Any = None) -> Self:
-        """Fits to rows X and numbers y; `owners` names who holds each record, else `n_agents` share them at random."""
+        """Fits to rows X and numbers y.
+
+        Args:
+            X: Rows, dense or sparse.
+            y: Their targets.
+            owners: Who holds each record; None: `n_agents` share them at random.
+
+        Returns:
+            Itself, fitted.
+
+        Raises:
+            InputError: A parameter is wrong, the budget does not suffice, or a recipe of one's own is to protect
+                records.
+        """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         task = FitTask(self._loss(), y, None, self._weight(X.shape[0]), degree=self.degree)
@@ -87,7 +100,14 @@ class PrivateRegressor(RegressorMixin, PrivateLinearModel, ABC):  # type: ignore
         return inputs.positive("alpha", self.alpha)
 
     def predict(self, X: Any) -> FloatArray:
-        """The number that the model says of each row, in the units of y."""
+        """The number that the model says of each row, in the units of y.
+
+        Args:
+            X: Rows.
+
+        Returns:
+            One number per row.
+        """
         return self._scores(X)[:, 0]
 
     def __sklearn_tags__(self) -> Any:
@@ -99,15 +119,44 @@ class PrivateRegressor(RegressorMixin, PrivateLinearModel, ABC):  # type: ignore
 class PrivateRidge(PrivateRegressor):
     """Least squares with a penalty, whose every record is protected by (epsilon, delta)-differential privacy.
 
-    A square has no bounded slope, so a residual's pull is clipped at target_bound, or at the part of it that "auto"
+    A square has no bounded slope, so a residual's gradient is clipped at target_bound, or at the part of it that
+    "auto"
     chooses: beyond, the loss goes on straight.
 
-    alpha: as in scikit-learn, the penalty's weight beside the sum of squares: alpha/records next to half the mean
-        square. None: next to nothing, 1e-6 where rows and targets are in units of their bounds.
-    target_bound: public; targets are clipped to [-target_bound, target_bound] while fitting. None: the largest target's
-        size, which leaks.
+    Every fit spends its budget anew: what a grid search costs is the sum over its fits.
 
-    The other parameters are those of `PrivateLogisticRegression`.
+    Args:
+        epsilon: What the whole fit may cost each owner; smaller is more private.
+        delta: Likewise. None: the smaller of 1e-5 and 1/(10 m), where m is the number of records of the largest
+            owner.
+        algorithm: A recipe of `dpadmm.ALGORITHMS`; "auto" chooses from public facts, and may cap the loss (which
+            bounds every
+            record's gradient) and standardise rows by a release of its own, from the same budget. A recipe of your
+            own, as a
+            value or an import path (mypackage.recipes:MINE), is for simulations, that is with a random_state: a fit
+            whose noise protects refuses it, because owners' policies name recipes of the registry.
+        rounds: How many rounds the recipe has, or "auto".
+        penalty: "l2", "l1" or None. The intercept is penalised as well.
+        alpha: As in scikit-learn, the penalty's weight beside the sum of squares: alpha/records next to half the
+            mean
+            square. None: next to nothing, 1e-6 where rows and targets are in units of their bounds.
+        norm_bound: Public; longer rows are shortened to it while fitting, and left as they are when predicting, so
+            it
+            should be no shorter than rows usually are. None: the longest row's length, which leaks.
+        target_bound: Public; targets are clipped to [-target_bound, target_bound] while fitting. None: the largest
+            target's
+            size, which leaks.
+        fit_intercept: Whether the model has an intercept.
+        n_agents: Owners that share the records at random, where `fit` is not told who owns them.
+        topology: Who talks to whom, for recipes without a server: "ring:5", or a networkx graph whose nodes are the
+            owners'
+            names, or whole numbers; owners are in the order of their names.
+        relation: Which data sets count as neighbours, "zero-out" or "replace".
+        secure: Noise from the operating system. None: unless there is a random_state, whose noise can be repeated
+            and
+            protects nobody.
+        strict: What leaks is an error, and no `PrivacyLeakWarning`.
+        random_state: A seed; None: noise that cannot be repeated.
     """
 
     def _loss(self) -> str | None:
@@ -118,7 +167,11 @@ class PrivateRidge(PrivateRegressor):
         return None if alpha is None else alpha / records
 
     def to_sklearn(self) -> Any:
-        """A plain `Ridge` with this model in it."""
+        """A plain `Ridge` with this model in it.
+
+        Returns:
+            A fitted estimator that predicts the same.
+        """
         from sklearn.linear_model import Ridge
 
         plain = self._export(Ridge(fit_intercept=self.fit_intercept))
@@ -127,13 +180,43 @@ class PrivateRidge(PrivateRegressor):
 
 
 class PrivateQuantileRegressor(PrivateRegressor):
-    """A quantile of the target, whose every record is protected; the check loss's kink is rounded over a
-    twentieth of target_bound.
+    """A quantile of the target, whose every record is protected.
 
-    quantile: its level, between 0 and 1; 0.5 is the median.
-    alpha: as in scikit-learn, the penalty's weight beside the mean check loss. None: next to nothing.
+    The check loss's kink is rounded over a twentieth of target_bound.
 
-    The other parameters are those of `PrivateRidge`.
+    Every fit spends its budget anew: what a grid search costs is the sum over its fits.
+
+    Args:
+        quantile: Its level, between 0 and 1; 0.5 is the median.
+        epsilon: What the whole fit may cost each owner; smaller is more private.
+        delta: Likewise. None: the smaller of 1e-5 and 1/(10 m), where m is the number of records of the largest
+            owner.
+        algorithm: A recipe of `dpadmm.ALGORITHMS`; "auto" chooses from public facts, and may cap the loss (which
+            bounds every
+            record's gradient) and standardise rows by a release of its own, from the same budget. A recipe of your
+            own, as a
+            value or an import path (mypackage.recipes:MINE), is for simulations, that is with a random_state: a fit
+            whose noise protects refuses it, because owners' policies name recipes of the registry.
+        rounds: How many rounds the recipe has, or "auto".
+        penalty: "l2", "l1" or None. The intercept is penalised as well.
+        alpha: As in scikit-learn, the penalty's weight beside the mean check loss. None: next to nothing.
+        norm_bound: Public; longer rows are shortened to it while fitting, and left as they are when predicting, so
+            it
+            should be no shorter than rows usually are. None: the longest row's length, which leaks.
+        target_bound: Public; targets are clipped to [-target_bound, target_bound] while fitting. None: the largest
+            target's
+            size, which leaks.
+        fit_intercept: Whether the model has an intercept.
+        n_agents: Owners that share the records at random, where `fit` is not told who owns them.
+        topology: Who talks to whom, for recipes without a server: "ring:5", or a networkx graph whose nodes are the
+            owners'
+            names, or whole numbers; owners are in the order of their names.
+        relation: Which data sets count as neighbours, "zero-out" or "replace".
+        secure: Noise from the operating system. None: unless there is a random_state, whose noise can be repeated
+            and
+            protects nobody.
+        strict: What leaks is an error, and no `PrivacyLeakWarning`.
+        random_state: A seed; None: noise that cannot be repeated.
     """
 
     degree = 1
@@ -175,7 +258,11 @@ class PrivateQuantileRegressor(PrivateRegressor):
         return self._alpha()
 
     def to_sklearn(self) -> Any:
-        """A plain `QuantileRegressor` with this model in it."""
+        """A plain `QuantileRegressor` with this model in it.
+
+        Returns:
+            A fitted estimator that predicts the same.
+        """
         from sklearn.linear_model import QuantileRegressor
 
         plain = self._export(QuantileRegressor(quantile=self.quantile, fit_intercept=self.fit_intercept))

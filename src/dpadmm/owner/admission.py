@@ -19,7 +19,7 @@ from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.protocol import Ledger
-from dpadmm.privacy.mechanisms import GammaNorm
+from dpadmm.privacy.mechanisms import SimulatedMechanism
 from dpadmm.problems.shards import Shards
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import SKIP, WAIT
@@ -152,7 +152,7 @@ def check_noise(plan: Plan) -> None:
     """Raises an `InputError` where noise is asked for that has no exact discrete form."""
     for noise in (each for phase in plan.noise for each in (phase.course or (phase,))):
         for mechanism in (noise.mechanism, noise.output, noise.anchor, plan.evaluation):
-            if isinstance(mechanism, GammaNorm) and mechanism.noise_multiplier.any():
+            if isinstance(mechanism, SimulatedMechanism) and mechanism.noise_multiplier.any():
                 raise InputError(
                     f"{mechanism.name!r} noise has no exact discrete form, so it is for simulations only; use the "
                     f"mechanism 'gaussian' or 'laplace'."

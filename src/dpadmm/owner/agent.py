@@ -43,8 +43,15 @@ from dpadmm.spec.declare import WAIT
 class Agent:
     """Answers for its records, and for nothing else.
 
-    `members` are the positions of the batch's rows among the agents of the agreement, `runs` their repetition numbers
-    (0 for a real owner).
+    Args:
+        shards: The records of the batch's rows.
+        policy: What the owner allows; None in a simulation.
+        ledger: What was spent and released.
+        randomness: Where the noise comes from.
+        members: Positions of the batch's rows among the agents of the agreement.
+        runs: Their repetition numbers; 0 for a real owner.
+        persons: Whose each record is, where several belong to one person.
+        dry_run: Whether noise is seeded under a policy: for made-up records only.
     """
 
     def __init__(
@@ -85,8 +92,26 @@ class Agent:
     ) -> Agent:
         """A real owner's agent: its ledger on disk, noise from the operating system.
 
-        The ledger belongs to these records: `data_digest` names them, by default a digest of the shard or its files. A
+        The ledger belongs to these records: `data_digest` names them, by default a digest of the shard or its
+        files. A
         dry run, by its seed, is for made-up records: its noise protects nobody, and its ledger is never a real one.
+
+        Args:
+            shards: The owner's records.
+            policy: What the owner allows.
+            ledger: The ledger's file, which is made if there is none.
+            member: The owner's position among the agents.
+            persons: Whose each record is, where several belong to one person.
+            registry: Where ledgers of this machine are noted; None: the user's own.
+            data_digest: Names the records.
+            dry_run: The seed of a dry run.
+
+        Returns:
+            The agent, which has joined no run yet.
+
+        Raises:
+            InputError: Records and policy do not go together.
+            Refused: The ledger belongs to other records, or these records to another ledger.
         """
         name, records = policy.dataset, data_digest or shards.digest()
         randomness: Randomness = SystemRandomness()
@@ -105,7 +130,15 @@ class Agent:
     # -- joining ---------------------------------------------------------------------------------------------------
 
     def join(self, run: str, agreement: Agreement) -> None:
-        """Agrees to a run, or refuses it; joining again after a restart goes on where the run was."""
+        """Agrees to a run, or refuses it; joining again after a restart goes on where the run was.
+
+        Args:
+            run: The run's name.
+            agreement: Its terms.
+
+        Raises:
+            Refused: The policy, the budget or the records do not allow these terms; nothing was spent.
+        """
         try:
             self._join(run, agreement)
         except InputError as error:
@@ -135,7 +168,17 @@ class Agent:
         self._joined[run] = joined
 
     def simulate(self, run: str, plan: Plan, state: AgentState, round: int) -> None:
-        """Joins a simulated run by its plan, at any round; there is no policy to ask and no budget to hold."""
+        """Joins a simulated run by its plan, at any round; there is no policy to ask and no budget to hold.
+
+        Args:
+            run: The run's name.
+            plan: With one row per row of the batch.
+            state: Where the agents stand.
+            round: How many rounds are done.
+
+        Raises:
+            InputError: The agent has a policy.
+        """
         if self.policy is not None:
             raise InputError("an agent with a policy joins runs on agreed terms; plans are for simulations.")
         self._joined[run] = RunState(run, plan, None, None, state, round)
@@ -152,7 +195,17 @@ class Agent:
     # -- answering -------------------------------------------------------------------------------------------------
 
     def answer(self, request: Request) -> Release:
-        """The release of a step, debited before it leaves; or `Refused`."""
+        """The release of a step, debited before it leaves.
+
+        Args:
+            request: Which run and round, and what was broadcast.
+
+        Returns:
+            The release; the same again if the step was answered before.
+
+        Raises:
+            Refused: The request does not go with the terms, the budget or what was answered; nothing was spent.
+        """
         # A simulation has its one pool around all rounds; an owner's numbers must not depend on its own threads.
         pool = nullcontext() if self.policy is None else one_thread_pool()
         try:
@@ -203,7 +256,17 @@ class Agent:
         return _release(stored)
 
     def rounds_answered(self, run: str) -> int:
-        """How many rounds of a run it has answered: no secret, since the answers are not."""
+        """How many rounds of a run it has answered: no secret, since the answers are not.
+
+        Args:
+            run: The run's name.
+
+        Returns:
+            The number of the last round.
+
+        Raises:
+            Refused: The run was not joined.
+        """
         joined = self._joined.get(run) if is_name(run) else None
         if joined is None:
             raise self._refusal("that run was not joined.")
@@ -211,7 +274,18 @@ class Agent:
         return joined.round
 
     def repeat(self, run: str, round: int) -> Release:
-        """A release that was made before, again: it costs nothing more."""
+        """A release that was made before, again: it costs nothing more.
+
+        Args:
+            run: The run's name.
+            round: The round's number.
+
+        Returns:
+            The release as it left.
+
+        Raises:
+            Refused: There is none.
+        """
         joined = self._joined.get(run) if is_name(run) else None
         known = joined is not None and type(round) is int and 1 <= round <= joined.plan.setting.rounds
         stored = self.ledger.find(run, str(round)) if known else None
@@ -279,7 +353,14 @@ class Agent:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def finish(self, run: str) -> None:
-        """Closes a run; what it did not use is free again."""
+        """Closes a run; what it did not use is free again.
+
+        Args:
+            run: The run's name.
+
+        Raises:
+            Refused: There is no such run.
+        """
         try:
             if not is_name(run):
                 raise Refused("that is not the name of a run.")
@@ -289,7 +370,14 @@ class Agent:
         self._joined.pop(run, None)
 
     def state(self, run: str) -> AgentState:
-        """Where a run stands: for the simulation that owns this agent, never for a message."""
+        """Where a run stands: for the simulation that owns this agent, never for a message.
+
+        Args:
+            run: The run's name.
+
+        Returns:
+            Duals, releases and the solver's memory.
+        """
         return self._joined[run].state
 
     def _refusal(self, reason: str) -> Refused:

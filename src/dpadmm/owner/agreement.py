@@ -25,7 +25,18 @@ LARGEST = 10**9  # of any whole number in the terms
 
 @dataclass(frozen=True)
 class Agreement:
-    """Everything an agent needs to compute its own schedule, sensitivity and noise; nothing of it depends on data."""
+    """Everything an agent needs to compute its own schedule, sensitivity and noise; nothing of it depends on data.
+
+    Args:
+        run: The spec of the run.
+        counts: Records of each agent, in the order of the agents.
+        width: Columns, with the intercept's.
+        classes: Of the targets; 0 where they are numbers.
+        stragglers: What happens in a round that an owner does not answer.
+        records_per_person: How many records of one person are protected together.
+        owners: Who the agents are, where they are far away.
+        schema: What their columns are, likewise.
+    """
 
     run: RunSpec
     counts: tuple[int, ...]  # records of each agent, in the order of the agents
@@ -37,10 +48,16 @@ class Agreement:
     schema: Schema | None = None  # what their columns are, likewise
 
     def checked(self) -> Agreement:
-        """The terms in plain types; raises an `InputError` where a field is not of its kind: terms come from others.
+        """The terms in plain types.
 
         NumPy's numbers become Python's, under the same digest. So does 5.0 where a whole number belongs, under
         another one: what is asked under the first is refused.
+
+        Returns:
+            Equal terms.
+
+        Raises:
+            InputError: A field is not of its kind: terms come from others.
         """
         if not isinstance(self.run, RunSpec):
             raise InputError("the terms have no run.")
@@ -75,12 +92,26 @@ class Agreement:
         return digest(self.dumps())
 
     def dumps(self) -> str:
-        """As text, the same for the same terms."""
+        """As text, the same for the same terms.
+
+        Returns:
+            JSON, which `loads` reads.
+        """
         return canonical(asdict(self))
 
     @classmethod
     def loads(cls, text: str) -> Agreement:
-        """The terms that a text says; raises an `InputError` where it says none."""
+        """The terms that a text says.
+
+        Args:
+            text: As `dumps` writes it.
+
+        Returns:
+            Checked terms.
+
+        Raises:
+            InputError: It says none.
+        """
         try:
             entries = json.loads(text)
         except (ValueError, RecursionError):
@@ -100,7 +131,14 @@ class Agreement:
         return resolve.resolved(self.run)
 
     def plan(self) -> Plan:
-        """The plan of all agents."""
+        """The plan of all agents.
+
+        Returns:
+            Every number of the run.
+
+        Raises:
+            InputError: The terms cannot be met.
+        """
         return self._plan
 
     @cached_property
@@ -120,7 +158,11 @@ class Agreement:
         return self.resolved.plan(counts, self.width, self.classes, self.records_per_person)
 
     def describe(self) -> dict[str, Any]:
-        """For the ledger: what was run, in a few words."""
+        """For the ledger: what was run, in a few words.
+
+        Returns:
+            Plain values by name.
+        """
         run = {name: value for name, value in asdict(self.run).items() if value is not None}
         return {"agents": len(self.counts), "width": self.width, "classes": self.classes, **run}
 

@@ -34,7 +34,21 @@ _PRIVATE = tuple(name for name, recipe in ALGORITHMS.items() if recipe.private)
 @dataclass(frozen=True)
 class Policy:
     """An owner's terms; every private recipe and every loss unless named. Statistics, which are released as they are,
-    must be named."""
+    must be named.
+
+    Args:
+        dataset: The name of the data set that the budget belongs to.
+        epsilon: Of its whole life, all runs together; smaller is more private.
+        delta: Likewise.
+        relation: Which data sets count as neighbours.
+        norm_bound: The longest row that a run may count on.
+        algorithms: Recipes that are allowed.
+        losses: Losses that are allowed.
+        smallest_count: Fewer records take part in nothing.
+        reserve: Whether budget may be set aside for a whole run.
+        records_per_person: How many records of one person are protected together.
+        approval: `policy`, or `hand` where every run waits for the owner's own word.
+    """
 
     dataset: str
     epsilon: float
@@ -72,11 +86,31 @@ class Policy:
 
     @classmethod
     def read(cls, path: Path) -> Policy:
-        """The policy in a TOML file."""
+        """The policy in a TOML file.
+
+        Args:
+            path: The file, with the keys above.
+
+        Returns:
+            The policy.
+
+        Raises:
+            InputError: The file cannot be read, or a key is unknown or wrong.
+        """
         return from_table(cls, read_toml(path, "policy"), str(path))
 
     def tightened_by(self, other: Policy | None) -> Policy:
-        """What both allow. A policy that is changed during a run binds that run only where it became stricter."""
+        """What both allow. A policy that is changed during a run binds that run only where it became stricter.
+
+        Args:
+            other: Today's policy; None for no other.
+
+        Returns:
+            The stricter of both in every field.
+
+        Raises:
+            Refused: They are for different data sets or relations.
+        """
         if other is None or other == self:
             return self
         if (self.dataset, self.relation) != (other.dataset, other.relation):

@@ -23,7 +23,14 @@ __all__ = ["ACCOUNTANTS", "Account", "Accounts", "Guarantee", "best"]
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A total privacy guarantee, with everything one must know to quote it."""
+    """A total privacy guarantee, with everything one must know to quote it.
+
+    Attributes:
+        epsilon: Total epsilon; smaller is more private.
+        delta: Total delta.
+        relation: Which data sets count as neighbours.
+        accountant: Key of the accountant that says so, in `ACCOUNTANTS`.
+    """
 
     epsilon: float
     delta: float
@@ -70,14 +77,26 @@ def _kept(flat: frozenset[tuple[DpEvent, int]], delta: float, relation: Relation
 
 
 class Account:
-    """The tally of one agent. It only grows."""
+    """The tally of one agent. It only grows.
+
+    Args:
+        relation: Which data sets count as neighbours.
+    """
 
     def __init__(self, relation: Relation) -> None:
         self.relation = relation
         self._tally: Counter[DpEvent] = Counter()
 
     def spend(self, event: DpEvent, count: int = 1) -> None:
-        """Write down that `event` happened `count` times."""
+        """Write down that `event` happened `count` times.
+
+        Args:
+            event: What one release cost.
+            count: How often it happened.
+
+        Raises:
+            InputError: The count is negative.
+        """
         _check_count(count)
         self._tally[event] += count
 
@@ -87,15 +106,31 @@ class Account:
         return dict(self._tally)
 
     def guarantee(self, delta: float) -> Guarantee:
+        """What was spent in total.
+
+        Args:
+            delta: The delta to state the guarantee at.
+
+        Returns:
+            The smallest epsilon that holds at this delta.
+
+        Raises:
+            InputError: The delta is not in [0, 1), or no accountant knows the events.
+        """
         return best(self._tally, delta, self.relation)
 
 
 class Accounts:
     """The tallies of n agents, kept together because they usually spend alike.
 
-    Rounds are stored as (one event per agent, how often), and a round equal to an earlier one only raises its count.
+    Rounds are stored as (one event per agent, how often), and a round equal to an earlier one only raises its
+    count.
     So ten thousand agents over a thousand rounds are a handful of tuples, and agents with the same history are
     evaluated once.
+
+    Args:
+        agents: How many there are.
+        relation: Which data sets count as neighbours.
     """
 
     def __init__(self, agents: int, relation: Relation) -> None:
@@ -105,7 +140,15 @@ class Accounts:
         self._counts: list[int] = []
 
     def spend(self, events: Sequence[DpEvent], count: int = 1) -> None:
-        """Write down that agent i released `events[i]`, `count` times."""
+        """Write down that agent i released `events[i]`, `count` times.
+
+        Args:
+            events: One per agent, in their order.
+            count: How often that happened.
+
+        Raises:
+            InputError: The count is negative, or there is not one event for each agent.
+        """
         _check_count(count)
         if len(events) != self.agents:
             raise InputError(f"{self.agents} agents need one event each, got {len(events)}")
@@ -118,15 +161,37 @@ class Accounts:
             self._counts.append(count)
 
     def tally(self, agent: int) -> dict[DpEvent, int]:
-        """What one agent spent."""
+        """What one agent spent.
+
+        Args:
+            agent: Its position.
+
+        Returns:
+            How often each event happened.
+        """
         return self._tally(tuple(events[agent] for events in self._rounds))
 
     def guarantee(self, agent: int, delta: float) -> Guarantee:
-        """One agent's guarantee."""
+        """One agent's guarantee.
+
+        Args:
+            agent: Its position.
+            delta: The delta to state the guarantee at.
+
+        Returns:
+            The smallest epsilon that holds for this agent's records.
+        """
         return best(self.tally(agent), delta, self.relation)
 
     def worst(self, delta: float) -> Guarantee:
-        """The system's guarantee: a record lives at one agent, so it is the worst agent's."""
+        """The system's guarantee: a record lives at one agent, so it is the worst agent's.
+
+        Args:
+            delta: The delta to state the guarantee at.
+
+        Returns:
+            The guarantee with the largest epsilon.
+        """
         histories = set(zip(*self._rounds, strict=True)) or {()}
         tallies = {frozenset(self._tally(history).items()) for history in histories}
         return max((best(dict(tally), delta, self.relation) for tally in tallies), key=lambda found: found.epsilon)

@@ -14,16 +14,21 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpadmm._arrays import FloatArray
-from dpadmm.errors import InputError, unknown
+from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.events import GaussianDpEvent, Relation
-from dpadmm.privacy.mechanisms import MECHANISMS
+from dpadmm.privacy.mechanisms import Gaussian, Mechanism, mechanism_class
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A total (epsilon, delta) for everything an agent will ever release."""
+    """A total (epsilon, delta) for everything an agent will ever release.
+
+    Args:
+        epsilon: Positive and finite; smaller is more private.
+        delta: In [0, 1); 0 for pure privacy.
+    """
 
     epsilon: float
     delta: float
@@ -35,14 +40,13 @@ class Budget:
             raise InputError(f"a budget's delta must be in [0, 1), got {self.delta}")
 
 
-def noise_multipliers(budgets: Sequence[Budget], releases: int, mechanism_name: str) -> FloatArray:
+def noise_multipliers(budgets: Sequence[Budget], releases: int, mechanism: str | type[Mechanism]) -> FloatArray:
     """One noise multiplier per agent, such that `releases` releases exhaust the agent's budget.
 
     Equal budgets are calibrated once.
     """
-    if mechanism_name not in MECHANISMS:
-        raise unknown("mechanism", mechanism_name, MECHANISMS)
-    calibrate = gaussian_multiplier if mechanism_name == "gaussian" else _calibrate_by_search(mechanism_name)
+    kind = mechanism_class(mechanism)
+    calibrate = gaussian_multiplier if kind is Gaussian else _calibrate_by_search(kind)
     found = {budget: calibrate(budget, releases) for budget in set(budgets)}
     return np.array([found[budget] for budget in budgets], dtype=np.float64)
 
@@ -116,12 +120,10 @@ def smallest_near(cost: Callable[[float], float], limit: float, start: float, to
     return found
 
 
-def _calibrate_by_search(mechanism_name: str) -> Callable[[Budget, int], float]:
-    event = MECHANISMS[mechanism_name].event
-
+def _calibrate_by_search(kind: type[Mechanism]) -> Callable[[Budget, int], float]:
     def calibrate(budget: Budget, releases: int) -> float:
         _check_releases(releases)
-        return smallest(lambda level: _cost(event, level, releases, budget.delta), budget.epsilon)
+        return smallest(lambda level: _cost(kind.event, level, releases, budget.delta), budget.epsilon)
 
     return calibrate
 

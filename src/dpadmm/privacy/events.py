@@ -76,7 +76,17 @@ class Relation(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> Relation:
-        """The relation of that name, as written on the command line and in spec files."""
+        """The relation of that name, as written on the command line and in spec files.
+
+        Args:
+            text: `replace` or `zero-out`.
+
+        Returns:
+            The relation.
+
+        Raises:
+            InputError: There is none of this name.
+        """
         try:
             return cls(text)
         except ValueError:

@@ -68,13 +68,13 @@ def epsilon(mu: float, delta: float) -> float:
     if log_delta(0.0, mu) <= target:
         return 0.0
 
-    def excess(candidate: float) -> float:
+    def above_delta(candidate: float) -> float:
         return log_delta(candidate, mu) - target
 
     # delta(epsilon) < Phi(-t1), so the epsilon at which Phi(-t1) meets the target is an upper end.
     high = mu * (mu / 2.0 - float(ndtri_exp(target)))
     high = max(high, 0.0) * (1.0 + 1e-12) + mu * 1e-12
-    return float(brentq(excess, 0.0, high, xtol=1e-14 * mu, maxiter=500)) * (1.0 + _ROOT)
+    return float(brentq(above_delta, 0.0, high, xtol=1e-14 * mu, maxiter=500)) * (1.0 + _ROOT)
 
 
 def mu(epsilon: float, delta: float) -> float:
@@ -85,7 +85,7 @@ def mu(epsilon: float, delta: float) -> float:
         return math.inf
     target = math.log(delta) - _SAFETY
 
-    def excess(candidate: float) -> float:
+    def delta_left(candidate: float) -> float:
         return log_delta(epsilon, candidate) - target
 
     # Phi(-t1) = delta gives a mu that is too small (mu^2/2 + t mu = epsilon solved without cancellation), and so does
@@ -94,9 +94,9 @@ def mu(epsilon: float, delta: float) -> float:
     low = 2.0 * epsilon / (t + math.sqrt(t * t + 2.0 * epsilon)) if epsilon > 0.0 else 0.0
     low = max(low * (1.0 - 1e-9), delta)
     high = 2.0 * low
-    while excess(high) <= 0.0:
+    while delta_left(high) <= 0.0:
         low, high = high, 2.0 * high
-    return float(brentq(excess, low, high, xtol=1e-16 * low, maxiter=500)) * (1.0 - _ROOT)
+    return float(brentq(delta_left, low, high, xtol=1e-16 * low, maxiter=500)) * (1.0 - _ROOT)
 
 
 def _mills(t: float) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpadmm._arrays import FloatArray, IntArray, WordArray
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.events import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, PureDpEvent
 
 _MAGNITUDE = np.uint64(2**63 - 1)
@@ -57,6 +57,11 @@ class Mechanism(ABC):
         """Standard deviation of a coordinate of the noise, in units of its scale."""
         return 1.0
 
+    @classmethod
+    def log_density(cls, noise: FloatArray) -> FloatArray:
+        """(rows,) of noise of scale one, up to a constant: what an audit knows of the noise, and no run needs."""
+        raise InputError(f"mechanism {cls.name!r} has no log_density, and an audit needs it.")
+
     def events(self) -> tuple[DpEvent, ...]:
         """What one release costs each agent. Agents with the same noise share one event object."""
         multipliers = self.noise_multiplier.tolist()
@@ -79,6 +84,10 @@ class Gaussian(Mechanism):
     def event(noise_multiplier: float) -> DpEvent:
         return GaussianDpEvent(noise_multiplier)
 
+    @classmethod
+    def log_density(cls, noise: FloatArray) -> FloatArray:
+        return -0.5 * np.square(noise).sum(axis=1)
+
 
 @dataclass(frozen=True, eq=False)
 class Laplace(Mechanism):
@@ -95,9 +104,25 @@ class Laplace(Mechanism):
     def event(noise_multiplier: float) -> DpEvent:
         return LaplaceDpEvent(noise_multiplier)
 
+    @classmethod
+    def log_density(cls, noise: FloatArray) -> FloatArray:
+        return -np.abs(noise).sum(axis=1)
+
+
+class SimulatedMechanism(Mechanism):
+    """Noise that is drawn in floating point, for simulations only: real releases refuse it."""
+
+    @abstractmethod
+    def words_needed(self, dimension: int) -> int:
+        """How many random words a row of noise takes."""
+
+    @abstractmethod
+    def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
+        """(B, dimension) noise of scale one from that many words for each row; finite for every word."""
+
 
 @dataclass(frozen=True, eq=False)
-class GammaNorm(Mechanism):
+class GammaNorm(SimulatedMechanism):
     """Noise with density proportional to exp(-|x|_2 / scale): pure privacy for a 2-norm sensitivity, in simulations.
 
     Its norm is Gamma(dimension, scale), a sum of `dimension` exponentials; its direction is uniform on the sphere.
@@ -114,28 +139,42 @@ class GammaNorm(Mechanism):
     def event(noise_multiplier: float) -> DpEvent:
         return PureDpEvent(1.0 / noise_multiplier)
 
-    @staticmethod
-    def simulated(scale: FloatArray, dimension: int, random_bits: WordArray) -> FloatArray:
-        """(B, dimension) noise in floating point, from 2 * dimension words a row: it protects nobody."""
-        radius = _exponential(random_bits[:, :dimension]).sum(axis=1)
-        direction = _normal(random_bits[:, dimension:])
+    def words_needed(self, dimension: int) -> int:
+        return 2 * dimension
+
+    def unit(self, dimension: int, random_bits: WordArray) -> FloatArray:
+        radius = exponential(random_bits[:, :dimension]).sum(axis=1)
+        direction = normal(random_bits[:, dimension:])
         length = np.sqrt(np.square(direction).sum(axis=1))
         # A direction of exact zeros (probability 2^-54 in one dimension, less in more) must not become nan.
         stretch: FloatArray = np.divide(radius, length, out=np.zeros_like(length), where=length > 0.0)
-        return direction * (scale * stretch)[:, None]
+        return direction * stretch[:, None]
+
+    @classmethod
+    def log_density(cls, noise: FloatArray) -> FloatArray:
+        return -np.sqrt(np.square(noise).sum(axis=1))
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {mechanism.name: mechanism for mechanism in (Gaussian, Laplace, GammaNorm)}
 """The mechanisms by name."""
 
 
-def _normal(random_bits: WordArray) -> FloatArray:
+def mechanism_class(given: str | type[Mechanism]) -> type[Mechanism]:
+    """The class of a registry name; a class of one's own, which a recipe by value may hold, is itself."""
+    if isinstance(given, type) and issubclass(given, Mechanism):
+        return given
+    if given not in MECHANISMS:
+        raise unknown("mechanism", str(given), MECHANISMS)
+    return MECHANISMS[given]
+
+
+def normal(random_bits: WordArray) -> FloatArray:
     """Standard normals: the top bit is the sign, the other 63 pick a quantile (k + 1/2) / 2^64 of the lower half."""
     lower = ndtri(((random_bits & _MAGNITUDE).astype(np.float64) + 0.5) * 2.0**-64)
     return np.copysign(lower, random_bits.view(np.int64))
 
 
-def _exponential(random_bits: WordArray) -> FloatArray:
+def exponential(random_bits: WordArray) -> FloatArray:
     """Standard exponentials from the lower 63 bits, -ln of a uniform (k + 1/2) / 2^63."""
     uniform = ((random_bits & _MAGNITUDE).astype(np.float64) + 0.5) * 2.0**-63
     return np.abs(np.log(uniform))  # abs, because -ln 1 is -0.0

@@ -105,14 +105,14 @@ def _epsilon_of_any(shifts: dict[float, int], delta: float) -> float:
     """The epsilon >= 0 at which the deltas of these Gaussians sum to delta, rounded up in the last digits."""
     target = math.log(delta) - _SAFETY
 
-    def excess(epsilon: float) -> float:
+    def deltas_left(epsilon: float) -> float:
         logs = [math.log(count) + gaussian.log_delta(epsilon, shift) for shift, count in shifts.items()]
         return float(np.logaddexp.reduce(logs)) - target
 
     high = gaussian.epsilon(max(shifts), delta / sum(shifts.values()) * (1.0 - 2.0 * _SAFETY))
-    if high == 0.0 or excess(0.0) <= 0.0:
+    if high == 0.0 or deltas_left(0.0) <= 0.0:
         return 0.0
-    return float(brentq(excess, 0.0, high, xtol=1e-15, maxiter=500)) * (1.0 + 1e-14) + 1e-14
+    return float(brentq(deltas_left, 0.0, high, xtol=1e-15, maxiter=500)) * (1.0 + 1e-14) + 1e-14
 
 
 def _removed_and_added(

@@ -29,7 +29,17 @@ BLOCK_BYTES = 2**25
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """Records over agents: row `r` of the table belongs to agent `i` if `starts[i] <= r < stops[i]`."""
+    """Records over agents: row `r` of the table belongs to agent `i` if `starts[i] <= r < stops[i]`.
+
+    Args:
+        features: The table, float64 or float32, dense or sparse.
+        targets: One per row, as the loss wants them.
+        starts: The first row of each agent.
+        stops: The row after the last of each agent.
+        norm_bound: No row is longer.
+        names: Of the agents.
+        clipped: How many rows were over the bound; a fact about private data, so simulations only.
+    """
 
     features: NDArray[Any] | csr_array  # integers as float32; one of them is worth `cell`
     targets: NDArray[Any]
@@ -92,7 +102,14 @@ class Shards:
         return replace(self, features=features / self.cell)
 
     def take(self, agents: Any) -> Shards:
-        """These agents, in this order (an agent may be named twice), over the same records."""
+        """These agents, in this order (an agent may be named twice), over the same records.
+
+        Args:
+            agents: Their positions.
+
+        Returns:
+            Shards that share the table.
+        """
         return replace(
             self,
             starts=self.starts[agents],
@@ -101,12 +118,26 @@ class Shards:
         )
 
     def tile(self, runs: int) -> Shards:
-        """The agents of `runs` independent runs, one run after the other."""
+        """The agents of `runs` independent runs, one run after the other.
+
+        Args:
+            runs: How many.
+
+        Returns:
+            Shards that share the table.
+        """
         return self if runs == 1 else self.take(np.tile(np.arange(self.agents), runs))
 
     def pick(self, rows: IntArray, counts: IntArray) -> Shards:
-        """Some records of each agent, copied: `rows` numbers them within their agent, the agents' one after another,
-        and `counts` says how many each agent has. An agent may have none."""
+        """Some records of each agent, copied.
+
+        Args:
+            rows: Their numbers within their agent, the agents' one after another.
+            counts: How many each agent has; an agent may have none.
+
+        Returns:
+            Shards with a table of their own.
+        """
         stops = np.cumsum(counts)
         table = rows + np.repeat(self.starts, counts)
         return replace(
@@ -114,7 +145,11 @@ class Shards:
         )
 
     def compact(self) -> Shards:
-        """The same agents over a table of their own rows alone: what goes to another process carries nobody else's."""
+        """The same agents over a table of their own rows alone: what goes to another process carries nobody else's.
+
+        Returns:
+            Shards with a table of their own.
+        """
         ranges, place = np.unique(np.stack([self.starts, self.stops]), axis=1, return_inverse=True)
         counts = ranges[1] - ranges[0]
         stops = np.cumsum(counts)
@@ -136,6 +171,9 @@ class Shards:
         """All records, each agent's in order: the agents (rows) whose they are, features and targets of a block.
 
         A block is good until the next one is asked for.
+
+        Yields:
+            Agents, features and targets.
         """
         for agent, (start, stop) in enumerate(zip(self.starts, self.stops, strict=True)):
             for low in range(start, stop, self.block):
@@ -143,7 +181,11 @@ class Shards:
                 yield np.array([agent]), self.features[rows], self.targets[rows]
 
     def digest(self) -> str:
-        """Names these records: other records have another digest."""
+        """Names these records: other records have another digest.
+
+        Returns:
+            A hexadecimal digest.
+        """
         return digest(*(part.tobytes() for part in (*self.storage, self.targets)))
 
     def chunks(self, size: int = CHUNK) -> tuple[IntArray, IntArray, IntArray]:

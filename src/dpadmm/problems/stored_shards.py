@@ -34,6 +34,16 @@ class StoredShards(Shards):
 
     There is no table: `features`, `targets` and `storage` are not here. Runs side by side share a reader, and each
     block is read once for all of them. What is picked is in memory, plain `Shards`.
+
+    Args:
+        starts: The first row of each agent, which is 0.
+        stops: How many records each agent has.
+        norm_bound: No row is longer.
+        names: Of the agents.
+        clipped: How many rows were over the bound; a fact about private data, so simulations only.
+        sources: A reader for each agent.
+        rules: How rows are checked and clipped.
+        encode: Turns a reader's targets into those of the loss.
     """
 
     features: Any = field(init=False, repr=False)
@@ -61,7 +71,11 @@ class StoredShards(Shards):
         )
 
     def compact(self) -> StoredShards:
-        """Itself: it names files, and another process that can read them reads its own agents' only."""
+        """Itself: it names files, and another process that can read them reads its own agents' only.
+
+        Returns:
+            The same shards.
+        """
         return self
 
     def pick(self, rows: IntArray, counts: IntArray) -> Shards:
@@ -141,7 +155,19 @@ def gather_blocks(
 ) -> StoredShards:
     """What `gather` is for records in memory: every record is read once and checked, so that none can surprise a run.
 
-    `encode` turns a reader's targets into those of the loss.
+    Args:
+        sources: A reader for each agent.
+        encode: Turns a reader's targets into those of the loss.
+        norm_bound: Public; longer rows are shortened to it.
+        intercept: Whether a column of ones is appended after clipping.
+        names: Of the agents; None: those of the readers.
+        precision: `float64` or `float32`.
+
+    Returns:
+        Shards that hold no record.
+
+    Raises:
+        InputError: Readers and names do not go together, or a record cannot be used.
     """
     rules = RowRules(norm_bound, intercept)
     if not sources:

@@ -271,7 +271,14 @@ class FederationSpec:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a spec file says: tables [run], [data] and [simulation], and [federation] for owners who are far away."""
+    """What a spec file says: tables [run], [data] and [simulation], and [federation] for owners who are far away.
+
+    Args:
+        run: The terms of the run.
+        data: Where the records come from.
+        simulation: How a simulation is seeded and repeated.
+        federation: Who takes part in a federation, and what happens to absent owners.
+    """
 
     run: RunSpec = field(default_factory=RunSpec)
     data: DataSpec = field(default_factory=DataSpec)
@@ -282,6 +289,16 @@ class Experiment:
         """With these values, each by the name of its field; None leaves a field as it is.
 
         In Python, one number will do where a field is a list of numbers: `alpha=2.0` for `alpha=(2.0,)`.
+
+        Args:
+            where: Where the values come from, for messages.
+            **values: Fields of the tables [run], [data], [simulation] and [federation].
+
+        Returns:
+            A new experiment.
+
+        Raises:
+            InputError: There is no such field, or a value is not of its kind.
         """
         result = self
         for name, value in values.items():

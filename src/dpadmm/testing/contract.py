@@ -33,7 +33,13 @@ def _restored(message: str, part: str, promise: str) -> ContractError:
 
 @dataclass(frozen=True)
 class Report:
-    """All promises held: which ones, and what was measured on the way."""
+    """All promises held: which ones, and what was measured on the way.
+
+    Attributes:
+        part: The part that was checked.
+        promises: What holds, by name.
+        measured: What was measured on the way, by name.
+    """
 
     part: str
     promises: tuple[str, ...]

@@ -17,7 +17,8 @@ from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.audit.neighbours import CLASSES
 from dpadmm.datasets import simulate
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS

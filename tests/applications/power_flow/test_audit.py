@@ -19,7 +19,7 @@ from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.applications.power_flow.zones import Zone
 from dpadmm.audit.attacks import trained
 from dpadmm.audit.bounds import BOUNDS, EXACT, GAUSSIAN
-from dpadmm.audit.likelihood import LOG_DENSITY, NOISE, RATIO
+from dpadmm.audit.likelihood import NOISE, RATIO
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, Relation
@@ -213,7 +213,7 @@ def cost(events):
 
 def evidence(place, other, count, seed):
     """(2, transcripts, releases, kinds); see `audit.likelihood`."""
-    found, density = np.empty((2, count, place.times, 2)), LOG_DENSITY[place.protection.mechanism]
+    found, density = np.empty((2, count, place.times, 2)), MECHANISMS[place.protection.mechanism].log_density
     for k in range(place.times):
         scale = place.event(k).noise_multiplier * place.sensitivity(k)
         first, second = place.exact(place.zone, k), place.exact(other, k)

@@ -9,8 +9,9 @@ from scipy.sparse import csr_array
 
 from dpadmm.admm.solvers import exact
 from dpadmm.engine.cohort import RUN, Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, evaluate, read_records, rounds
+from dpadmm.engine.executor import InProcessExecutor, read_records
 from dpadmm.engine.executors import batches
+from dpadmm.engine.loop import evaluate, rounds
 from dpadmm.engine.metrics import Observer
 from dpadmm.engine.prepare import prepare
 from dpadmm.owner.request import EVALUATION

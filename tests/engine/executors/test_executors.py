@@ -10,7 +10,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
-from dpadmm.engine import executor as module
+from dpadmm.engine import executors as module
 from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dpadmm.engine.cohort import RUN, Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.executors.owners import OwnerExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.metrics import empirical_loss
 from dpadmm.engine.prepare import prepare
 from dpadmm.errors import InputError

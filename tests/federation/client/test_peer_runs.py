@@ -11,7 +11,8 @@ from owners import Repeatable, refused
 
 from dpadmm.admm.topology.graph import Topology, parse_topology
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.client.peer import Inbox
 from dpadmm.owner.agent import Agent

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.output.model import Model
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train

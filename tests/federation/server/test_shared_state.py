@@ -12,7 +12,8 @@ import pytest
 from dpadmm.admm.rounds import advance, first_state
 from dpadmm.admm.state import State
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.output.checkpoint import load, save
 from dpadmm.engine.output.history import History
 from dpadmm.engine.prepare import Prepared, prepare

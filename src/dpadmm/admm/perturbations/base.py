@@ -16,11 +16,11 @@ from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
 from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, Subproblem, Sum, Sums, as_it_is
-from dpadmm.errors import unknown
+from dpadmm.errors import Unpublished
 from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
 from dpadmm.privacy.events import DpEvent, SelfComposedDpEvent
 from dpadmm.privacy.ledger.protocol import Seal
-from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Mechanism
+from dpadmm.privacy.mechanisms import MECHANISMS, Gaussian, Mechanism, SimulatedMechanism, mechanism_class
 from dpadmm.release.perturb import add_noise, release_value
 from dpadmm.release.random_bits import Stream
 
@@ -76,7 +76,7 @@ class Task:
 
         def add(found: Sum) -> FloatArray:
             stream = next(streams)
-            if isinstance(mechanism, GammaNorm):
+            if isinstance(mechanism, SimulatedMechanism):
                 return simulated(found.value, mechanism, self.setting.gradient_sensitivity(), stream)
             return add_noise(found.counts, mechanism, moved * found.finer, stream) * found.units
 
@@ -88,8 +88,9 @@ class Task:
 
         def add(value: FloatArray) -> FloatArray:
             stream, moved = next(streams), sensitivity() if callable(sensitivity) else sensitivity
-            release = simulated if isinstance(mechanism, GammaNorm) else release_value
-            return release(value, mechanism, moved, stream)
+            if isinstance(mechanism, SimulatedMechanism):
+                return simulated(value, mechanism, moved, stream)
+            return release_value(value, mechanism, moved, stream)
 
         return add
 
@@ -100,10 +101,13 @@ class Task:
         raise RuntimeError(f"solver {self.solver.name!r} took more steps than the {self.solver.steps} it pays.")
 
 
-def simulated(value: FloatArray, mechanism: GammaNorm, sensitivity: FloatArray, stream: Stream) -> FloatArray:
-    """A value with gamma-norm noise in floating point, outside the release path: for simulations only."""
-    scale, dimension = mechanism.noise_multiplier * sensitivity, value.shape[1]
-    return value + mechanism.simulated(scale, dimension, stream.words(0, 2 * dimension))
+def simulated(
+    value: FloatArray, mechanism: SimulatedMechanism, sensitivity: FloatArray, stream: Stream
+) -> FloatArray:
+    """A value with noise in floating point, outside the release path: for simulations only."""
+    noise = mechanism.unit(value.shape[1], stream.words(0, mechanism.words_needed(value.shape[1])))
+    scale = (mechanism.noise_multiplier * sensitivity)[:, None]
+    return np.where(scale == 0.0, value, value + noise * scale)
 
 
 class Perturbation(ABC):
@@ -145,28 +149,32 @@ class Perturbation(ABC):
 
 @dataclass(frozen=True)
 class Additive(Perturbation):
-    """Noise added to one vector a step, whose sensitivity is known in the norm that the mechanism needs."""
+    """Noise added to one vector a step, whose sensitivity is known in the norm that the mechanism needs.
 
-    mechanism: str = option(
+    The mechanism is a registry name or, in a recipe by value, a class of one's own.
+    """
+
+    mechanism: str | type[Mechanism] = option(
         "gaussian", help="Noise, from 'dpadmm mechanisms'.", panel="Privacy", shown="the algorithm's"
     )
 
     def check(self, setting: Setting, solver: Solver) -> None:
-        if self.mechanism not in MECHANISMS:
-            raise unknown("mechanism", self.mechanism, MECHANISMS)
+        mechanism_class(self.mechanism)
 
     def calibrate(
         self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
     ) -> Noise:
-        mechanism = MECHANISMS[self.mechanism](self._multipliers(setting, solver, request))
+        mechanism = mechanism_class(self.mechanism)(self._multipliers(setting, solver, request))
         return Noise(mechanism, repeated(mechanism.events(), solver.steps))
 
     def _multipliers(self, setting: Setting, solver: Solver, request: NoiseRequest) -> FloatArray:
         if isinstance(request, Multiplier):
             return np.full(setting.agents, request.value)
         if isinstance(request, PaperNoise):
-            budget = request.per_step
-            if self.mechanism == "gaussian":
+            budget, kind = request.per_step, mechanism_class(self.mechanism)
+            if kind not in MECHANISMS.values():
+                raise Unpublished(f"no paper has a rule for {kind.name!r} noise; give a total budget.")
+            if kind is Gaussian:
                 return np.full(setting.agents, classic_multiplier(budget.epsilon, budget.delta))
             return np.full(setting.agents, 1.0 / budget.epsilon)
         assert not isinstance(request, Density)

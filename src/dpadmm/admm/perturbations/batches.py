@@ -81,14 +81,14 @@ class Cost(ABC):
         if budget.delta == 0.0:
             raise InputError("Gaussian noise cannot meet delta = 0; allow a small delta such as 1e-6.")
 
-        def cost(level: float) -> float:
+        def cost_of_steps(level: float) -> float:
             return self.total(round(level), budget.delta)
 
         if start is None:
             steps = self.setting.rounds * self.solver.steps
             always = math.sqrt(steps) * self.mean_shift(agent) / gaussian.mu(budget.epsilon, budget.delta)
             start = max(always, 0.3 * self.drawn_shift(agent))
-        return smallest_near(cost, budget.epsilon, start, precise)
+        return smallest_near(cost_of_steps, budget.epsilon, start, precise)
 
     def total(self, round: DpEvent, delta: float) -> float:
         """What all rounds cost, as the account will say it."""

@@ -9,7 +9,7 @@ from dpadmm.admm.perturbations.base import Additive, Release, Task
 from dpadmm.admm.setting import Noise, NoiseRequest, Setting
 from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.errors import InputError
-from dpadmm.privacy.mechanisms import GammaNorm
+from dpadmm.privacy.mechanisms import SimulatedMechanism
 from dpadmm.release.perturb import noise_scales
 
 
@@ -43,15 +43,15 @@ class Gradient(Additive):
         self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
     ) -> Noise:
         noise = super().calibrate(setting, solver, request, kappas)
-        if not isinstance(noise.mechanism, GammaNorm):
+        if not isinstance(noise.mechanism, SimulatedMechanism):
             noise_scales(noise.mechanism, setting.sensitivity(noise.mechanism.norm))
         return noise
 
     def release(self, task: Task) -> tuple[Release, Memory]:
         noisy, sums = task.noisy_sum(task.noise.mechanism, "gradient"), task.sums()
 
-        def oracle(point: FloatArray) -> FloatArray:
+        def noisy_gradient(point: FloatArray) -> FloatArray:
             return noisy(sums(point))
 
-        answer, memory = task.solve(oracle)
+        answer, memory = task.solve(noisy_gradient)
         return Release(answer, task.noise.events), memory

@@ -92,20 +92,20 @@ class LinearTerm(ABC):
         rounds, relation = self.setting.rounds, self.setting.relation
         each = rounds // louder.size
 
-        def cost(multiplier: float) -> float:
+        def cost_of_rounds(multiplier: float) -> float:
             tally: Counter[DpEvent] = Counter()
             for ratio, factor in zip(ratios, louder, strict=True):
                 tally[self.event(multiplier * float(factor), float(ratio))] += each
             return best(tally, budget.delta, relation).epsilon
 
         start = self._guess(budget, rounds)
-        if cost(1e12 * start) > budget.epsilon:
+        if cost_of_rounds(1e12 * start) > budget.epsilon:
             raise InputError(
-                f"perturbation 'objective': without any noise the determinants alone cost {cost(1e12 * start):.3g} in "
-                f"{rounds} rounds, and the budget is {budget.epsilon:g}. Leave the extra curvature to be chosen, or "
-                f"use fewer rounds."
+                f"perturbation 'objective': without any noise the determinants alone cost "
+                f"{cost_of_rounds(1e12 * start):.3g} in {rounds} rounds, and the budget is "
+                f"{budget.epsilon:g}. Leave the extra curvature to be chosen, or use fewer rounds."
             )
-        return smallest_near(cost, budget.epsilon, start, tolerance=1e-6)
+        return smallest_near(cost_of_rounds, budget.epsilon, start, tolerance=1e-6)
 
     @abstractmethod
     def _guess(self, budget: Budget, rounds: int) -> float:

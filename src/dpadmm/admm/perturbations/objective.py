@@ -17,9 +17,9 @@ from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.linear import TERMS, LinearTerm
 from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
 from dpadmm.admm.solvers.base import Memory, Solver
-from dpadmm.errors import InputError, Unpublished, unknown
+from dpadmm.errors import InputError, Unpublished
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian
+from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, mechanism_class
 from dpadmm.problems.losses.base import MarginLoss
 from dpadmm.problems.sets import Whole
 
@@ -57,8 +57,7 @@ class Objective(Perturbation):
             )
 
     def check(self, setting: Setting, solver: Solver) -> None:
-        if self.mechanism not in MECHANISMS:
-            raise unknown("mechanism", self.mechanism, MECHANISMS)
+        mechanism_class(self.mechanism)
         problem = setting.problem
         if self.mechanism not in TERMS:
             raise InputError(

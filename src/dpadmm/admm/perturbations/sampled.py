@@ -114,10 +114,10 @@ class SampledGradient(Perturbation):
         changes = solver.corrections(task.setting, task.subproblem, task.random_bits)
         whole = Solver.sums(solver, task.setting, task.subproblem, task.random_bits)
 
-        def oracle(point: FloatArray) -> FloatArray:
+        def noisy_estimate(point: FloatArray) -> FloatArray:
             if not anchors:
                 anchors.append(noisy_anchor(whole(point)))
             return anchors[0] + noisy(changes(point))
 
-        answer, memory = task.solve(oracle)
+        answer, memory = task.solve(noisy_estimate)
         return Release(answer, task.noise.events), memory

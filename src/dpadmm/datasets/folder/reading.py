@@ -120,7 +120,17 @@ def is_folder(source: str | Path) -> bool:
 
 
 def open_folder(path: str | Path) -> StoredDataset:
-    """The data set in a folder; of the records only the held-out ones are read."""
+    """The data set in a folder; of the records only the held-out ones are read.
+
+    Args:
+        path: A folder that `write_folder` has written, or one of the same form.
+
+    Returns:
+        The data set, whose records stay in their files.
+
+    Raises:
+        InputError: The folder is no data set, or its files do not go together.
+    """
     path = Path(path)
     facts = FolderFacts.read(path / FACTS)
     files = _owners(path)

@@ -35,11 +35,25 @@ def write_folder(
     precision: str = "float64",
     test: Owners = (),
 ) -> None:
-    """A folder of arrays: for each owner its name and its records, as blocks of (features, targets).
+    """A folder of arrays that `open_folder` reads.
 
-    Targets are class numbers 0..p-1 where there are classes. `test` is held-out records, in the same form.
-    `columns` says how the features were made of raw records, for predictions. dataset.json is written last, so a folder
-    that was not finished is no data set.
+    dataset.json is written last, so a folder that was not finished is no data set.
+
+    Args:
+        path: The new folder.
+        owners: For each owner its name and its records, as blocks of (features, targets). Targets are class numbers
+            0..p-1
+            where there are classes.
+        task: `classification` or `regression`.
+        classes: Names of the classes.
+        features: Names of the columns.
+        columns: How the features were made of raw records, for predictions.
+        norm_bound: Public bound on the length of rows.
+        precision: `float64` or `float32`.
+        test: Held-out records, in the same form as `owners`.
+
+    Raises:
+        InputError: The folder is not empty, or names, blocks and classes do not go together.
     """
     path = Path(path)
     if precision not in PRECISIONS:

@@ -21,7 +21,8 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.setting import TotalBudget
 from dpadmm.admm.state import State
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import Executor, InProcessExecutor, rounds
+from dpadmm.engine.executor import Executor, InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.preprocessing.components import Rule, components
 from dpadmm.engine.preprocessing.standardise import BOUND, standard
 from dpadmm.errors import InputError
@@ -147,11 +148,11 @@ def _components(run: RunSpec, whole: Plan, columns: int) -> Draft:
     rule = Rule.parse(run.components)
     rule.check(columns)
 
-    def view(released: FloatArray, deviation: float) -> View:
+    def onto_components(released: FloatArray, deviation: float) -> View:
         # Packed, entries off the diagonal stand sqrt(2) times as large, and all numbers have the same noise.
         return components(unpack(released)[0], deviation / math.sqrt(2.0), rule)
 
-    return _release(run, whole, "components"), replace(run, components=None), view
+    return _release(run, whole, "components"), replace(run, components=None), onto_components
 
 
 def _standardise(run: RunSpec, whole: Plan, columns: int) -> Draft:
@@ -160,12 +161,12 @@ def _standardise(run: RunSpec, whole: Plan, columns: int) -> Draft:
     bound, intercept = run.clip, bool(run.intercept)
     classes = whole.setting.problem.loss.task != "regression"
 
-    def view(released: FloatArray, deviation: float) -> View:
+    def standardised(released: FloatArray, deviation: float) -> View:
         return standard(released[0], deviation, bound, intercept, tight=classes)
 
     # Its rows bring a constant column of their own, and a bound.
     rest = replace(run, standardise=None, intercept=False, norm_bound=BOUND)
-    return _release(run, whole, "column-moments", f"column-moments:{bound!r}"), rest, view
+    return _release(run, whole, "column-moments", f"column-moments:{bound!r}"), rest, standardised
 
 
 def _release(run: RunSpec, whole: Plan, statistic: str, loss: str | None = None) -> RunSpec:

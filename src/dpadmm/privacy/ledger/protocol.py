@@ -73,23 +73,102 @@ class Ledger(Protocol):
         budget: Budget,
         terms: Mapping[str, Any],
         hold: bool = True,
-    ) -> None: ...
+    ) -> None:
+        """Notes that a run was agreed to, and sets its budget aside; a second time for the same terms changes nothing.
 
-    def terms(self, run: str) -> Mapping[str, Any] | None: ...
+        Args:
+            run: The run's name.
+            terms_digest: Names the terms.
+            tallies: What the whole run will cost each agent.
+            budget: All that may ever be spent.
+            terms: The terms, to be kept.
+            hold: Whether the cost of the whole run is set aside; otherwise each step must find its own.
 
-    def find(self, run: str, step: str) -> Stored | None: ...
+        Raises:
+            Refused: The budget does not suffice, or the name belongs to other terms.
+        """
 
-    def commit(self, step: Step, budget: Budget) -> Stored: ...
+    def terms(self, run: str) -> Mapping[str, Any] | None:
+        """The terms of a run.
 
-    def state(self, run: str) -> Mapping[str, NDArray[Any]] | None: ...
+        Args:
+            run: The run's name.
 
-    def position(self, run: str) -> int: ...
+        Returns:
+            What was kept by `reserve`; None for a run that is not known.
+        """
 
-    def check_seal(self, seal: Seal) -> None: ...
+    def find(self, run: str, step: str) -> Stored | None:
+        """A release that was made before.
 
-    def finish(self, run: str) -> None: ...
+        Args:
+            run: The run's name.
+            step: The round's number, or the evaluation's name.
 
-    def refuse(self, reason: str) -> None: ...
+        Returns:
+            The release as it left; None if the step was not answered.
+        """
+
+    def commit(self, step: Step, budget: Budget) -> Stored:
+        """Debits a step and keeps its release and state, all or nothing, before the release leaves.
+
+        Args:
+            step: What was computed.
+            budget: All that may ever be spent.
+
+        Returns:
+            The release that stands: this one, or that of another process that was faster.
+
+        Raises:
+            Refused: The step would exceed the budget, or the run is not open.
+        """
+
+    def state(self, run: str) -> Mapping[str, NDArray[Any]] | None:
+        """The agent's state after the last step of a run.
+
+        Args:
+            run: The run's name.
+
+        Returns:
+            Named arrays; None before the first step.
+        """
+
+    def position(self, run: str) -> int:
+        """Where a run stands, so that another process's step is noticed.
+
+        Args:
+            run: The run's name.
+
+        Returns:
+            The number of the entry of its last step; 0 before the first.
+        """
+
+    def check_seal(self, seal: Seal) -> None:
+        """Whether this ledger wrote a seal and still has what it is of.
+
+        Args:
+            seal: As it came with a request.
+
+        Raises:
+            Refused: It did not, so the ledger is an older copy or another one.
+        """
+
+    def finish(self, run: str) -> None:
+        """Closes a run; what it did not use is free again.
+
+        Args:
+            run: The run's name.
+
+        Raises:
+            Refused: The run is not known.
+        """
+
+    def refuse(self, reason: str) -> None:
+        """Notes that something was refused.
+
+        Args:
+            reason: Why, for the owner.
+        """
 
 
 _HASH = re.compile("[0-9a-f]{64}")

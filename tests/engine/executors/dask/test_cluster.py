@@ -203,7 +203,7 @@ def test_what_an_agent_raises_is_raised_as_it_is(experiment, client, dask, spied
 
 
 def test_an_agents_refusal_is_no_lost_worker(experiment, dask, monkeypatch):
-    monkeypatch.setattr("dpadmm.engine.executor.RUN", "another run")
+    monkeypatch.setattr("dpadmm.engine.loop.RUN", "another run")
     with pytest.raises(Refused, match="was not joined"):
         train(experiment(), engine=dask)
 

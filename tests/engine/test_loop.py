@@ -9,7 +9,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpadmm._threads import one_thread_pool
 from dpadmm.engine.cohort import Cohort, SimulationState
-from dpadmm.engine.executor import InProcessExecutor, rounds
+from dpadmm.engine.executor import InProcessExecutor
+from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.privacy.randomness import SeededRandomness
