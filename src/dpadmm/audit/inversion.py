@@ -27,7 +27,6 @@ from scipy.optimize import least_squares, linear_sum_assignment
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.privacy.randomness import generator
-from dpadmm.problems.rows import clip_rows
 
 STARTS = 20  # of the search, as the effort allows
 EVALUATIONS, FEW = 300, 30  # of one start; few where only noise is left to be fitted
@@ -195,14 +194,20 @@ def _best(fit: Fit, records: int, bound: float, seed: int) -> FloatArray:
     if not beyond:
         return found
     starts = (fit.first(records), np.pad(found, ((0, 0), (0, beyond))))
-    tried = [clip_rows(rows, bound)[0] for start in starts for rows in (start, fit.solve(start))]
+    tried = [_clipped(rows, bound) for start in starts for rows in (start, fit.solve(start))]
     return min(tried, key=fit.misfit)
+
+
+def _clipped(rows: FloatArray, bound: float) -> FloatArray:
+    """Rows that are longer than the bound, scaled down to it."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * (bound / np.maximum(lengths, bound))
 
 
 def _search(fit: Fit, records: int, bound: float, seed: int) -> FloatArray:
     """From several starts, until nothing is left to be found."""
     draw, first = generator(seed, "inversion"), fit.first(records)
-    best, _ = clip_rows(first, bound)
+    best = _clipped(first, bound)
     left = fit.misfit(best)
     spread = 0.5 * np.linalg.norm(best, axis=1).mean() / np.sqrt(first.shape[1])
     starts = int(np.clip(EFFORT / (EVALUATIONS * fit.effort(records)), 2, STARTS))
@@ -212,7 +217,7 @@ def _search(fit: Fit, records: int, bound: float, seed: int) -> FloatArray:
             begin = first + spread * (1.0 if start else 0.002) * draw.normal(size=first.shape)
         elif start > 0:  # if no model was near zero, the direction is right, and the length is not
             begin = best * (bound * start / starts / max(float(np.linalg.norm(best)), TINY))
-        rows, _ = clip_rows(fit.solve(begin), bound)
+        rows = _clipped(fit.solve(begin), bound)
         misfit = fit.misfit(rows)
         if misfit < left:
             best, left = rows, misfit

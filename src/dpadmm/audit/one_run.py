@@ -67,7 +67,7 @@ def crowd(recipe: Algorithm, request: NoiseRequest, stage: Scenario, canaries: i
     )
     turned = tuple([(np.roll(row, j), target) for j in range(canaries)] for row, target in pair)
     plan = recipe.plan(setting, request)
-    return Crowd(plan.on_lattice() if stage.lattice else plan, (turned[0], turned[1]), stage.norm_bound)
+    return Crowd(plan, (turned[0], turned[1]), stage.norm_bound)
 
 
 def guess(run: Crowd, confidence: float, delta: float, seed: int) -> Measured:

@@ -93,7 +93,7 @@ def scene(recipe: Algorithm, request: NoiseRequest, stage: Scenario) -> Scene:
     plan = recipe.plan(setting, request)
     if stage.evaluation_epsilon is not None:
         plan = plan.with_evaluation(stage.evaluation_epsilon)
-    return Scene(plan.on_lattice() if stage.lattice else plan, shards, broadcast)
+    return Scene(plan, shards, broadcast)
 
 
 def noise_norm(recipe: Algorithm) -> int:

@@ -47,9 +47,8 @@ def fit(prepared: Prepared, secure: bool) -> Fitted:
         raise InputError(f"algorithm {prepared.plan.algorithm.name!r} is not private; choose one that is.")
     classes = len(prepared.dataset.classes or ())
     part = _turned(prepared, secure, classes)
-    plan = part.plan.on_lattice() if secure else part.plan
     # In a secure fit this seed is never asked for a word: the owners' agents have the system's randomness.
-    cohort = Cohort.of(plan, part.shards, [0], SeededRandomness(part.experiment.simulation.seed))
+    cohort = Cohort.of(part.plan, part.shards, [0], SeededRandomness(part.experiment.simulation.seed))
     state = SimulationState.of(cohort)
     run = part.experiment.run if part.stage is None else part.stage.rest.run
     executor: Executor = OwnerExecutor(run, classes) if secure else InProcessExecutor()

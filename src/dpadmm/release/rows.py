@@ -130,8 +130,8 @@ def _write(numbers: Any, norm_bound: float, cell: float, one: float, out: Any) -
 
 
 @compiled(fast=False)
-def _squares(row: Any) -> int:
-    total = 0
+def _squares(row: Any) -> Any:
+    total = np.int64(0)
     for j in range(row.size):
         number = np.int64(row[j])
         total += number * number
@@ -183,7 +183,7 @@ def _sparse(
 @compiled(parallel=True, fast=False)
 def _check(numbers: Any, ends: Any, bad: Any) -> None:
     for row in prange(bad.size):
-        total = 0
+        total = np.int64(0)
         for k in range(ends[row], ends[row + 1]):
             number = numbers[k]
             if not (abs(number) <= SIDE and number == np.rint(number)):

@@ -147,7 +147,8 @@ class Query(ABC):
     def value(self, table: Rows, x: FloatArray) -> FloatArray:
         """The sum as it is released where there is no noise."""
         bounds = self.bounds(table.width, table.row_bound)
-        return self.total(table, x).rounded(bounds.shift) * self.units(table.width, table.row_bound)
+        units: FloatArray = np.asarray(self.units(table.width, table.row_bound))
+        return self.total(table, x).rounded(bounds.shift) * units
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpadmm._arrays import WordArray
 from dpadmm._registry import build
 from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.rounds import AgentState, absorb, begin, first_state, next_server, solve_and_perturb
@@ -26,7 +25,7 @@ from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.penalties import L2
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards, gather
-from dpadmm.release.random_bits import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness, Stream
 from dpadmm.testing.contract import ContractError
 
 KINDS = {"binary": "classification", "multiclass": "multiclass", "regression": "regression"}
@@ -198,6 +197,6 @@ class Bits:
     agents: np.ndarray
     seed: int = 1
 
-    def __call__(self, purpose: str, count: int) -> WordArray:
+    def __call__(self, purpose: str) -> Stream:
         runs = np.zeros(len(self.agents), dtype=np.int64)
-        return SeededRandomness(self.seed).random_bits(runs, self.agents, self.round, purpose, count)
+        return SeededRandomness(self.seed).stream(runs, self.agents, self.round, purpose)

@@ -19,8 +19,8 @@ class Gradient(Additive):
 
     Formal guarantee. At a point that is a function of earlier releases, the sum over agent i's records is one of
     integer vectors of an enforced length, so it moves by at most `Setting.sensitivity` when one record changes, and
-    gets discrete noise in integers (`release/`). Weights, step, projection onto any set, average and dual are functions of the noisy gradients and of public values: post-processing (claims B1, B3).
-    One event of the mechanism per step.
+    gets discrete noise in integers (`release/`). Weights, step, projection onto any set, average and dual are functions
+    of the noisy gradients and of public values: post-processing (claims B1, B3). One event of the mechanism per step.
     """
 
     name = "gradient"

@@ -16,6 +16,7 @@ from dpadmm.engine.output.model import Model
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
 from dpadmm.problems.rows import RowRules
+from dpadmm.release.rows import cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +84,8 @@ class CurveModel:
 
         Rows are smoothed and clipped as they were in training.
         """
-        rows, _ = RowRules(self.norm_bound).apply(scores(curves, self.basis, self.smoothing))
-        quantiles = rows @ self.weights.T + self.intercepts
+        rows, _, _ = RowRules(self.norm_bound).apply(scores(curves, self.basis, self.smoothing))
+        quantiles = cell(self.norm_bound) * rows @ self.weights.T + self.intercepts
         return np.sort(quantiles, axis=1) if ordered else quantiles
 
     def coverage(self, curves: Curves, targets: FloatArray) -> FloatArray:
