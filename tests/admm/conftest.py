@@ -13,10 +13,10 @@ from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.datasets import simulate
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import Logistic, Loss
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.random_bits import SeededRandomness
 
 KINDS = {"binary": "classification", "multiclass": "multiclass", "regression": "regression"}
 CLASSES = {"binary": 2, "multiclass": 3, "regression": 0}
@@ -85,12 +85,12 @@ def subproblem() -> Callable[..., Subproblem]:
 
 @pytest.fixture(scope="session")
 def drawing() -> Callable[..., Any]:
-    """drawing(agents, seed, round): the words of those agents (a number, or their names), for every purpose alike."""
+    """drawing(agents, seed, round): the bits of those agents (a number, or their names), for every purpose alike."""
 
     def make(agents: Any, seed: int = 0, round: int = 1) -> Any:
         names = np.arange(agents) if isinstance(agents, int) else np.asarray(agents)
         runs = np.zeros(names.size, dtype=np.int64)
-        return lambda purpose, count: SeededRandomness(seed).random_bits(runs, names, round, "any", count)
+        return lambda purpose: SeededRandomness(seed).stream(runs, names, round, "any")
 
     return make
 

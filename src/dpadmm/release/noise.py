@@ -96,8 +96,8 @@ def _in_range(scales: IntArray, stream: Stream) -> IntArray:
     outside = np.flatnonzero((scales != 0) & ((scales < SMALLEST_SCALE) | (scales >= LARGEST_SCALE)))
     if outside.size:
         raise InputError(
-            f"row {outside[0]}: a noise scale of {scales[outside[0]]} cells is out of range; choose cells for which it is "
-            f"at least 2^10 and below 2^52, or another noise multiplier (0 for no noise)"
+            f"row {outside[0]}: a noise scale of {scales[outside[0]]} cells is out of range; choose cells for which "
+            f"it is at least 2^10 and below 2^52, or another noise multiplier (0 for no noise)"
         )
     return np.ascontiguousarray(scales)
 
@@ -130,7 +130,7 @@ def _draw(law: _Law, scales: IntArray, dimension: int, stream: Stream, window: f
 
 
 def _request(law: _Law, scales: IntArray, missing: IntArray) -> int:
-    """How many words to ask for: what the rows are expected to need and two standard deviations (about 3.5 a number)."""
+    """How many words to ask for: what rows are expected to need and two standard deviations (3.5 for one number)."""
     power_of_two = np.exp2(np.ceil(np.log2(scales)))
     needed = (missing * (2.0 + power_of_two / scales) / law.accepted + 7.0 * np.sqrt(missing)).max() + 8.0
     return int(min(needed, max(_LARGEST_REQUEST // len(scales), _SMALLEST_REQUEST))) // 2 * 2
@@ -162,7 +162,7 @@ def _attempts(
         scale, inverse, mask = scales[row], 1.0 / scales[row], np.uint64(0)
         while mask < np.uint64(scale - 1):
             mask = mask << np.uint64(1) | np.uint64(1)
-        place, full, stuck = position[row] - start, filled[row], False
+        place, full, undecided[row] = position[row] - start, filled[row], False
         while full < dimension and place + 3 <= count:
             below_scale = np.int64(words[r, place] & mask)
             if below_scale >= scale:
@@ -181,12 +181,13 @@ def _attempts(
             excess = np.float64(words[r, place + 2] >> np.uint64(11)) * 2.0**-53 - chance
             stuck |= abs(excess) <= window
             if stuck:
+                undecided[row] = True
                 break
             place += 3
             magnitude, negative = level * scale + below_scale, np.int64(word & np.uint64(1))
             numbers[row, full] = (magnitude ^ -negative) + negative  # without a branch, which nobody could predict
             full += (excess < 0.0) & ((magnitude > 0) | (negative == 0))
-        position[row], filled[row], undecided[row] = place + start, full, stuck
+        position[row], filled[row] = place + start, full
 
 
 def _attempt(law: _Law, scale: int, position: int, stream: Stream) -> int | None:
