@@ -112,14 +112,20 @@ WIDTHS_OR_ZERO = PublicRange(1e-12, 1e9, zero=True)
 SHARES = PublicRange(1e-6, 1.0 - 1e-6)
 """Of a part of a whole: levels of quantiles, caps of probabilities, shares of a budget."""
 
+SHARES_OR_ZERO = PublicRange(1e-6, 1.0 - 1e-6, zero=True)
+"""Of a share of a budget that may be left out."""
+
 RATIOS = PublicRange(0.0, 1.0)
 """Of a mixture of two, each of which may be left out."""
 
 STRENGTHS = PublicRange(1e-12, 1e9, zero=True)
 """Of a penalty's weight."""
 
-EPSILONS = PublicRange(1e-9, 1e9)
+EPSILONS = PublicRange(1e-9, 1e15)
+"""Of a budget; far above what protects anybody, for comparisons with next to no noise."""
+
 DELTAS = PublicRange(1e-100, 1.0 - 1e-6, zero=True)
+"""Of a budget; 0 where noise is pure."""
 
 COUNTS = PublicRange(1, 10**9, whole=True)
 """Of rounds, columns, one agent's records."""
@@ -131,4 +137,4 @@ ENTRIES = PublicRange(1e-15, 1e9, zero=True, signed=True)
 """Of a number in a vector or table that describes a set."""
 
 BROADCASTS = PublicRange(0.0, 1e9, signed=True)
-"""Of a number that an agent is sent."""
+"""Of a number that an agent is sent. What it adds to one still sees changes of 1e-7, and no square overflows."""

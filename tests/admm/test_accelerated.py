@@ -123,7 +123,7 @@ def test_eta_is_how_far_all_goes_that_one_gradient_sets_in_motion(terms):
 
 @pytest.mark.parametrize("momentum", [-0.1, 1.0, 1.5, math.nan, math.inf])
 def test_a_momentum_out_of_range_is_refused(momentum):
-    with pytest.raises(InputError, match=rf"momentum {momentum!r}: must be at least 0 and below 1, such as"):
+    with pytest.raises(InputError, match=rf"momentum = {momentum!r} must be a number from 0 to 0.999999"):
         Accelerated(momentum)
     with pytest.raises(InputError, match="momentum"):
         ALGORITHMS["dp-accelerated"].tuned(momentum=momentum)
@@ -234,5 +234,5 @@ def test_a_step_does_not_depend_on_the_company(name, terms):
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
 def test_numbers_of_the_horizon_must_be_positive(bad):
     for numbers in ((bad,), (0.5, bad)):
-        with pytest.raises(InputError, match=rf"schedule 'horizon': {bad!r}"):
+        with pytest.raises(InputError, match=rf"schedule 'horizon': \w+ = {bad!r} must be"):
             Horizon(*numbers)

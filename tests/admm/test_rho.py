@@ -87,23 +87,22 @@ def test_over_a_single_point_balance_is_at_the_cap(domain, dimension, terms):
 
 
 def test_balance_ends_at_a_thousand_million_too(terms):
-    tiny = terms(Problem(domain=Box(1e-20)), COUNTS)
-    assert [planned(BalancedRho(scale), tiny, Multiplier(1.0)).rho(1) for scale in (1.0, 1e308)] == [1e9] * 2
+    tiny = terms(Problem(domain=Box(1e-9)), COUNTS)
+    assert [planned(BalancedRho(scale), tiny, Multiplier(1.0)).rho(1) for scale in (1e3, 1e9)] == [1e9] * 2
 
 
-@pytest.mark.parametrize("scale", [1e-308, 1e-30])
-def test_a_scale_that_makes_the_penalty_vanish_is_refused_with_it(scale, terms):
-    with pytest.raises(InputError, match=r"rho .* in round 1: must lie between 1e-15 and 1e\+15"):
-        planned(BalancedRho(scale), terms(Problem(domain=Box(1e25)), COUNTS), Multiplier(1.0))
+def test_a_scale_that_makes_the_penalty_vanish_is_refused_with_it(terms):
+    with pytest.raises(InputError, match=r"round 1: rho = .* must be a number from 1e-09 to 1e\+09"):
+        planned(BalancedRho(1e-9), terms(Problem(domain=Box(1e9)), COUNTS), Multiplier(1.0))
 
 
-@pytest.mark.parametrize(("rho", "fits"), [(1e-16, False), (1e-15, True), (1e15, True), (2e15, False)])
+@pytest.mark.parametrize(("rho", "fits"), [(9e-10, False), (1e-9, True), (1e9, True), (2e9, False)])
 def test_a_constant_penalty_has_the_same_limits(rho, fits, terms):
     setting = terms(Problem(), COUNTS, rho=rho)
     if fits:
         assert planned(ConstantRho(), setting).rho(7) == rho
     else:
-        with pytest.raises(InputError, match=f"rho {rho:g} in round 1".replace("+", r"\+")):
+        with pytest.raises(InputError, match=f"rho = {rho!r} must be".replace("+", r"\+")):
             planned(ConstantRho(), setting)
 
 
@@ -218,7 +217,7 @@ def test_growing_refuses_numbers_that_would_let_it_fall_or_vanish(numbers):
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
 def test_balanced_refuses_a_scale_that_is_no_positive_number(scale):
-    with pytest.raises(InputError, match=rf"'balanced': scale {scale!r}"):
+    with pytest.raises(InputError, match=rf"'balanced': scale = {scale!r} must be"):
         BalancedRho(scale)
 
 
@@ -233,7 +232,7 @@ def test_geometric_starts_from_rho_and_stops_at_its_bound(terms):
     assert value(rule, setting, round=10**9) == 0.7 * 20.0
     assert value(GeometricRho(), setting, round=3) == pytest.approx(0.7 * 1.04**3, rel=1e-13)
     assert value(GeometricRho(1.0, 2.0), setting, round=500) == pytest.approx(1.4, rel=1e-15)
-    assert value(GeometricRho(bound=1e300), setting, round=10**9) == pytest.approx(0.7e300)  # without overflow
+    assert value(GeometricRho(bound=1e9), setting, round=10**9) == pytest.approx(0.7e9)  # without overflow
     assert value(ConstantRho(0.2), setting, round=7) == 0.2
     assert value(ConstantRho(), setting, round=7) == 0.7
 
@@ -278,7 +277,7 @@ def test_geometric_lists_give_every_node_its_own(terms):
     ids=str,
 )
 def test_geometric_refuses_what_would_fall_vanish_or_run_away(wrong):
-    with pytest.raises(InputError, match=r"'geometric': growth .* must lie between 1 and 2 .* at most the bound"):
+    with pytest.raises(InputError, match=r"'geometric': \w+ = .* must be (a number from|at most the bound)"):
         GeometricRho(**wrong)
 
 
@@ -287,16 +286,16 @@ def test_geometric_refuses_what_would_fall_vanish_or_run_away(wrong):
     [
         ("growing:2:5:10000:1", "'growing' does not take 4 number"),
         ("constant:3:4", "'constant' does not take 2 number"),
-        ("constant:0", "rho 0.0: must be a positive number"),
-        ("constant:nan", "rho nan: must be a positive number"),
-        ("constant:inf", "rho inf: must be a positive number"),
+        ("constant:0", "'constant': fixed = 0.0 must be"),
+        ("constant:nan", "'constant': fixed = nan must be"),
+        ("constant:inf", "'constant': fixed = inf must be"),
         ("growing:fast", "must be a number"),
         ("balancd", "unknown rho schedule 'balancd'; did you mean 'balanced'?"),
-        ("growing:-2", "'growing': base -2.0"),
+        ("growing:-2", "'growing': base = -2.0 must be"),
         ("geometric:1.04:1:100:2", "'geometric' does not take 4 number"),
         ("geometric:1.04,", "must be a number"),
         ("geometric:1.04,fast", "must be a number"),
-        ("geometric:0.9,1", r"'geometric': growth \(0.9, 1.0\) must lie between 1 and 2"),
+        ("geometric:0.9,1", "'geometric': growth = 0.9 must be a number from 1 to 2"),
     ],
 )
 def test_a_rule_that_cannot_be_built_is_refused(text, said):

@@ -132,7 +132,7 @@ def test_inverse_root_and_fixed(terms):
 @pytest.mark.parametrize("make", [InverseRoot, Fixed])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_a_step_must_be_a_positive_number(make, value):
-    with pytest.raises(InputError, match=rf"schedule '{make.name}': {value!r}"):
+    with pytest.raises(InputError, match=rf"schedule '{make.name}': \w+ = {value!r} must be"):
         make(value)
 
 
@@ -265,7 +265,7 @@ def test_the_theorems_need_a_bounded_set_and_say_what_to_use(rule, terms):
 
 @pytest.mark.parametrize("theta", [0.0, -1.0, math.inf, math.nan])
 def test_a_theta_must_be_a_positive_number(theta):
-    with pytest.raises(InputError, match=rf"schedule 'free-5.3': theta {theta!r}"):
+    with pytest.raises(InputError, match=rf"schedule 'free-5.3': theta = {theta!r} must be"):
         Free53(theta)
 
 
@@ -291,14 +291,12 @@ def test_the_theorems_say_nothing_of_a_single_point(rule, terms):
         rule.check(terms(replace(SMOOTH, domain=Range(0.3, 0.3)), COUNTS))
 
 
-@pytest.mark.parametrize(
-    ("rule", "step"), [(Free53(1e-320), 0.0), (Fixed(1e-16), 1e-16), (Fixed(1e300), 1e300), (InverseRoot(2e-15), None)]
-)
+@pytest.mark.parametrize(("rule", "step"), [(Free53(1e-9), 9.99999), (InverseRoot(2e-9), None)])
 def test_a_step_so_small_or_large_that_a_solver_could_not_use_it_is_refused(rule, step, terms):
     """Of the first round, or of the last."""
     setting = terms(BOUNDED, COUNTS, rounds=100)
-    said = "step 2e-16 in round 100" if step is None else f"step {step:g} in round 1"
-    with np.errstate(over="ignore"), pytest.raises(InputError, match=said.replace("+", r"\+")):
+    said = "round 100: step = 2e-10" if step is None else f"round 1: step = {step:g}\\d*e-10 must be a number from"
+    with pytest.raises(InputError, match=said):
         ALGORITHMS["obj-g"].tuned(schedule=rule).plan(setting, Multiplier(1.0))
 
 

@@ -121,7 +121,7 @@ def test_what_cannot_be_learned_is_refused(quick, rows, labels, margins):
         ({"C": 0.0}, "C 0.0: must be a positive number"),
         ({"epsilon": -1.0}, "epsilon -1.0: must be a positive number"),
         ({"norm_bound": "wide"}, "norm_bound 'wide': must be a positive number"),
-        ({"delta": 2.0}, "delta 2: must lie between 0 and 1"),
+        ({"delta": 2.0}, "delta = 2.0 must be 0 or a number"),
         ({"penalty": "scad"}, "penalty 'scad': 'l2', 'l1', or None"),
         ({"rounds": 0}, "rounds 0: must be a whole number, at least 1"),
         ({"rounds": 2.5}, "rounds 2.5: must be a whole number"),

@@ -35,7 +35,7 @@ NONSENSE = [
     ({"inputs": np.full((1, 3), np.nan)}, "finite"),
     ({"inputs": np.array([[0.0, 0.0, np.inf]])}, "finite"),
     ({"inputs": np.array([[0.0, -np.inf, 0.0]])}, "finite"),
-    ({"inputs": np.full((1, 3), 1e101)}, "finite and at most 1e.100"),
+    ({"inputs": np.full((1, 3), 1.1e9)}, "finite and at most 1e.09"),
     ({"inputs": np.zeros(3)}, "shape"),
     ({"inputs": np.zeros((2, 3))}, "shape"),
     ({"inputs": np.zeros((1, 4))}, "shape"),
@@ -94,7 +94,7 @@ def test_large_inputs_to_float32_records_get_numbers_or_a_refusal(
     terms = sample.agreement(algorithm, precision="float32")
     agent.join("run", terms)
     for round in (1, 2, 3):
-        asked = sample.request(terms, round, inputs=np.array([[1e100, -1e100, 1e100]]))
+        asked = sample.request(terms, round, inputs=np.array([[1e9, -1e9, 1e9]]))
         try:
             assert np.isfinite(agent.answer(asked).value).all()
         except Refused:
@@ -113,7 +113,7 @@ def test_whether_a_release_is_a_number_does_not_depend_on_the_records(sample: Mo
         terms = sample.agreement("dpsgd", precision="float32")
         agent.join("run", terms)
         try:
-            release = agent.answer(sample.request(terms, 1, inputs=np.array([[1e100, 0.0, 0.0]])))
+            release = agent.answer(sample.request(terms, 1, inputs=np.array([[1e9, 0.0, 0.0]])))
             found.append(bool(np.isfinite(release.value).all()))
         except Refused:
             found.append(None)
@@ -192,7 +192,7 @@ def test_whether_a_step_is_refused_does_not_depend_on_the_records(
         agent.join("run", terms)
         agents.append(agent)
     outcomes = set()
-    for size in 10.0 ** np.arange(12, 2, -0.5):
+    for size in 10.0 ** np.arange(8.5, 2, -0.5):
         given = np.random.default_rng(1).normal(size=(1, 3)) * size
         found = {_outcome(agent, sample.request(terms, 1, inputs=given)) for agent in agents}
         assert len(found) == 1

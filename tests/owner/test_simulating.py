@@ -124,4 +124,4 @@ def test_a_simulation_sees_why_its_solver_gave_up(sample: ModuleType, monkeypatc
     agent = Agent(sample.shards(), None, MemoryLedger(1, Relation.REPLACE), SeededRandomness(0))
     agent.simulate("run", plan, begin(plan), 0)
     with pytest.raises(ConvergenceError, match="gradient of"):
-        agent.answer(Request("run", "run", 1, np.full((1, 3), 1e12)))
+        agent.answer(Request("run", "run", 1, np.full((1, 3), 1e9)))

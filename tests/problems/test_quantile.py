@@ -217,9 +217,7 @@ def test_no_level_at_all_is_refused() -> None:
 
 @pytest.mark.parametrize("width", [0.0, -1.0, math.nan, math.inf])
 def test_a_width_that_is_not_positive_is_refused(width: float) -> None:
-    with pytest.raises(
-        InputError, match=rf"'smoothed-quantile': width = {width} must be a number from 1e-12 to"
-    ):
+    with pytest.raises(InputError, match=rf"'smoothed-quantile': width = {width} must be a number from 1e-12 to"):
         SmoothedQuantile(0.5, width)
     if width != 0.0:  # which is a kink
         with pytest.raises(InputError, match=f"'quantiles': width = {width} must be 0 or a number from 1e-12"):

@@ -26,7 +26,7 @@ def test_a_change_overrides_and_none_leaves_a_field_as_it_is():
         ({"epsilom": 1.0}, r"unknown key in the flags 'epsilom'; did you mean 'epsilon'"),
         ({"agents": "three"}, r"the flags: agents = 'three' must be a whole number"),
         ({"epsilon": float("nan")}, r"the flags: epsilon"),
-        ({"repeats": 0}, r"repeats 0"),
+        ({"repeats": 0}, r"repeats = 0 must be a whole number from 1"),
     ],
 )
 def test_a_wrong_change_is_named(change, said):
@@ -39,11 +39,11 @@ def test_numbers_of_numpy_are_taken_as_pythons():
         "rounds": np.int64(9),
         "epsilon": np.float32(0.5),
         "strength": np.int32(1),
-        "tau": (np.float64(0.5), np.int8(1)),
+        "alpha": (np.float64(0.5), np.int8(1)),
     }
     run = Experiment().changed(**given).run
-    assert [type(value) for value in (run.rounds, run.epsilon, run.strength, *run.tau)] == [int, *[float] * 4]
-    assert run == Experiment().changed(rounds=9, epsilon=0.5, strength=1.0, tau=(0.5, 1.0)).run
+    assert [type(value) for value in (run.rounds, run.epsilon, run.strength, *run.alpha)] == [int, *[float] * 4]
+    assert run == Experiment().changed(rounds=9, epsilon=0.5, strength=1.0, alpha=(0.5, 1.0)).run
     for wrong in ({"rounds": np.float64(2.5)}, {"epsilon": np.float64("nan")}, {"paper_noise": np.True_}):
         with pytest.raises(InputError, match="must be"):
             Experiment().changed(**wrong)
@@ -79,11 +79,11 @@ def test_a_run_without_owners_far_away_says_nothing_of_them():
         ('[federation]\nowners = "a"', "owners = 'a' must be a list of texts"),
         ("[federation]\nowners = [1]", "must be a list of texts"),
         ('[federation]\nowners = ["a", "a"]', "each can take part once"),
-        ("[federation]\ntimeout = 0", "timeout 0.0: must be positive"),
+        ("[federation]\ntimeout = 0", "the spec: timeout = 0.0 must be a number from 1e-09"),
         ("[federation]\ntimeout = nan", "must be a finite number"),
-        ("[federation]\nmin_owners = 0", "must be at least 1"),
+        ("[federation]\nmin_owners = 0", "min_owners = 0 must be a whole number from 1"),
         ("[federation]\nmin_owners = 1.5", "must be a whole number"),
-        ("[federation]\nrecords_per_person = 0", "must be at least 1"),
+        ("[federation]\nrecords_per_person = 0", "records_per_person = 0 must be a whole number from 1"),
         ("[federation]\npublic_test = 1", "must be a text"),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from dpadmm._ranges import RANGE
 from dpadmm.errors import InputError
 from dpadmm.problems.sets import Ball, Box, Intersection
 from dpadmm.spec import resolve
@@ -39,20 +40,33 @@ columns = some.lists(
 
 def anything(table):
     """Any value a table's fields can hold, by their types."""
-    values = {
-        entry.name: columns if "Mapping" in str(entry.type) else BY_TYPE[str(entry.type)] for entry in fields(table)
-    }
+    values = {entry.name: columns if "Mapping" in str(entry.type) else allowed(entry) for entry in fields(table)}
     return some.builds(table, **values)
+
+
+def allowed(entry):
+    """Any value of a field's type, and of its range."""
+    kind = str(entry.type)
+    if RANGE not in entry.metadata:
+        return BY_TYPE[kind]
+    within = entry.metadata[RANGE]
+    ends = some.integers if within.whole else some.floats
+    one = ends(within.low, within.high) | (some.just(0.0) if within.zero else some.nothing())
+    if kind.startswith("tuple"):
+        return some.lists(one, max_size=3).map(tuple)
+    return some.none() | one if kind.endswith("| None") else one
 
 
 federations = some.builds(
     FederationSpec,
     owners=some.lists(texts, max_size=3, unique=True).map(tuple),
     stragglers=some.sampled_from(list(STRAGGLERS)),
-    timeout=some.floats(1e-300, 1e300),
-    min_owners=counts,
     public_test=some.none() | texts,
-    records_per_person=counts,
+    **{
+        entry.name: allowed(entry)
+        for entry in fields(FederationSpec)
+        if entry.name in ("timeout", "min_owners", "records_per_person")
+    },
 )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import SIZES
 from dpadmm.admm.consensus import Consensus
 from dpadmm.admm.perturbations.base import Perturbation
 from dpadmm.admm.rho import ConstantRho, Rho, RhoSchedule
@@ -29,7 +30,6 @@ from dpadmm.privacy.events import DpEvent
 from dpadmm.privacy.mechanisms import Laplace, Mechanism
 
 COURSE = 2_000_000  # rounds times agents that noise can be planned for one by one
-LARGEST = 1e15  # of a step or a penalty; its inverse is the smallest
 
 
 @dataclass(frozen=True)
@@ -252,11 +252,11 @@ class Plan:
         """Steps and penalties divide and multiply whatever is released: absurd ones are refused before round one."""
         for round in (1, self.setting.rounds):
             for name, values in (("step", self.eta(round)), ("rho", np.atleast_1d(self.rho(round)))):
-                fits = (values >= 1.0 / LARGEST) & (values <= LARGEST)
+                fits = (values >= SIZES.low) & (values <= SIZES.high)
                 if not fits.all():
                     raise InputError(
-                        f"{name} {values[np.argmin(fits)]:g} in round {round}: must lie between {1 / LARGEST:g} and "
-                        f"{LARGEST:g}; change the schedule, the set or the noise."
+                        f"round {round}: {name} = {float(values[np.argmin(fits)])!r} must be {SIZES}; change the "
+                        f"schedule, the set or the noise."
                     )
             solver = self.algorithm.phases[self.algorithm.phase(round)].solver
             kappa = self.algorithm.consensus.kappa(self.local, self.rho(round))

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import SIZES, SIZES_OR_ZERO, PublicRange, check_ranges, ranged
 from dpadmm.admm.setting import NoiseLevel, Setting
 from dpadmm.errors import InputError
 
@@ -44,7 +45,7 @@ class RhoSchedule(ABC):
 class ConstantRho(RhoSchedule):
     """The rho of the run, or this one, in all rounds."""
 
-    fixed: float | None = None
+    fixed: float | None = ranged(SIZES, None)
 
     name = "constant"
     about = "the same rho in all rounds"
@@ -54,8 +55,7 @@ class ConstantRho(RhoSchedule):
         return self.fixed is None
 
     def __post_init__(self) -> None:
-        if self.fixed is not None and not 0.0 < self.fixed < np.inf:
-            raise InputError(f"rho {self.fixed!r}: must be a positive number.")
+        check_ranges(self, f"rho schedule {self.name!r}")
 
     def value(self, setting: Setting, level: NoiseLevel, round: int) -> Rho:
         return setting.rho if self.fixed is None else self.fixed
@@ -69,9 +69,9 @@ class GeometricRho(RhoSchedule):
     for all nodes, or one for each.
     """
 
-    growth: float | tuple[float, ...] = 1.04
-    scale: float | tuple[float, ...] = 1.0
-    bound: float = 1e6
+    growth: float | tuple[float, ...] = ranged(PublicRange(1.0, 2.0), 1.04)  # penalties must not fall
+    scale: float | tuple[float, ...] = ranged(SIZES, 1.0)
+    bound: float = ranged(SIZES, 1e6)
 
     name = "geometric"
     about = "rho * scale * growth^round, at most rho * bound (default 1.04, 1, 1e6); lists give every node its own"
@@ -81,12 +81,11 @@ class GeometricRho(RhoSchedule):
         return True
 
     def __post_init__(self) -> None:
-        growths, scales = np.atleast_1d(self.growth), np.atleast_1d(self.scale)
-        fits = (growths >= 1.0).all() and (growths <= 2.0).all() and (scales > 0.0).all()
-        if not (fits and np.isfinite(scales).all() and float(scales.max()) <= self.bound < np.inf):
+        check_ranges(self, f"rho schedule {self.name!r}")
+        if not np.max(self.scale) <= self.bound:
             raise InputError(
-                f"rho schedule 'geometric': growth {self.growth!r} must lie between 1 and 2 (penalties must not fall), "
-                f"scale {self.scale!r} be positive and at most the bound {self.bound!r}, as in 'geometric:1.04:1:100'."
+                f"rho schedule {self.name!r}: scale = {self.scale!r} must be at most the bound, {self.bound!r}, as in "
+                f"'geometric:1.04:1:100'."
             )
 
     def check(self, setting: Setting, shared: bool) -> None:
@@ -124,20 +123,16 @@ class GrowingRho(RhoSchedule):
     records).
     """
 
-    base: float = 2.0
-    noise_part: float = 5.0
-    period: float = 10_000.0
+    base: float = ranged(SIZES, 2.0)
+    noise_part: float = ranged(SIZES_OR_ZERO, 5.0)
+    period: float = ranged(PublicRange(1.0, 1e9), 10_000.0)
 
     follows_noise = True
     name = "growing"
     about = "base * 1.2^floor(round / period) + noise_part / (epsilon of a step) (default 2, 5, 10,000)"
 
     def __post_init__(self) -> None:
-        if not (0 < self.base < np.inf and 0 <= self.noise_part < np.inf and 1 <= self.period < np.inf):
-            raise InputError(
-                f"rho schedule 'growing': base {self.base!r} and period {self.period!r} must be positive (the period "
-                f"at least 1) and the noise part {self.noise_part!r} not negative, as in 'growing:2:5:10000'."
-            )
+        check_ranges(self, f"rho schedule {self.name!r}")
 
     def value(self, setting: Setting, level: NoiseLevel, round: int) -> Rho:
         grown = 1.2 ** min(np.floor(round / self.period), 500.0)
@@ -153,15 +148,14 @@ class BalancedRho(RhoSchedule):
     two, up to the cap of (E.1). An unbounded set counts as a ball of the public radius.
     """
 
-    scale: float = 1.0
+    scale: float = ranged(SIZES, 1.0)
 
     follows_noise = True  # it asks for slope and diameter, which are settled with the noise
     name = "balanced"
     about = "scale * 2 * (longest gradient) / (diameter of the set): what balances Ryu & Kim's bounds (default scale 1)"
 
     def __post_init__(self) -> None:
-        if not 0 < self.scale < np.inf:
-            raise InputError(f"rho schedule 'balanced': scale {self.scale!r} must be a positive number.")
+        check_ranges(self, f"rho schedule {self.name!r}")
 
     def value(self, setting: Setting, level: NoiseLevel, round: int) -> Rho:
         diameter = level.diameter if np.isfinite(level.diameter) else 2.0 * setting.radius

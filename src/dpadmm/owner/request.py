@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import BROADCASTS, COUNTS
 from dpadmm.errors import Refused
 from dpadmm.privacy.ledger.protocol import Seal
 
 EVALUATION = "evaluation"
-LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
     """What an agent is asked: a step of a run it has joined, and that step's public inputs.
+
+    Every number of a request must lie in a public range: rounds in `COUNTS`, inputs in `BROADCASTS`. Whether they do is
+    a question about the request alone, so a refusal says nothing of records.
 
     `inputs` is what was heard last: one row per run of the batch, or on a graph, where everybody hears something else,
     one row per agent; one row for a real owner. `missed_inputs` holds the inputs of earlier rounds that the agent did
@@ -41,11 +44,12 @@ class Request:
             raise Refused("that is not a request.")
         if not (self.seen is None or isinstance(self.seen, Seal)):
             raise Refused("malformed seal.")
-        if not (self.last_used is None or (type(self.last_used) is int and self.last_used >= 0)):
+        if not (self.last_used is None or (type(self.last_used) is int and 0 <= self.last_used <= COUNTS.high)):
             raise Refused("last_used must be the number of a round.")
         if not isinstance(self.missed_inputs, Mapping):
             raise Refused("missed_inputs must be inputs by round.")
-        if not (type(self.step) is int or (type(self.step) is str and self.step == EVALUATION)):
+        number = type(self.step) is int and COUNTS.holds(self.step)
+        if not (number or (type(self.step) is str and self.step == EVALUATION)):
             raise Refused("the terms have no such step.")
 
     def arrays(self, shape: tuple[int, int]) -> list[FloatArray]:
@@ -66,7 +70,6 @@ def is_name(text: object) -> bool:
 def _numbers(value: Any, shape: tuple[int, int]) -> FloatArray:
     if type(value) is not np.ndarray or value.dtype != np.float64 or value.shape != shape:
         raise Refused(f"inputs must be float64 numbers of shape {shape}.")
-    # Finite, and far from where squares overflow.
-    if not np.abs(value).max(initial=0.0) <= LARGEST:
-        raise Refused(f"inputs must be finite and at most {LARGEST:g} in size.")
+    if not np.abs(value).max(initial=0.0) <= BROADCASTS.high:  # nor NaN
+        raise Refused(f"inputs must be finite and at most {BROADCASTS.high:g} in size.")
     return np.ascontiguousarray(value)

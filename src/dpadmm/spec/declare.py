@@ -16,6 +16,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpadmm._fields import FILE_ONLY, listed, names, option, typed
+from dpadmm._ranges import (
+    COUNTS,
+    DELTAS,
+    EPSILONS,
+    SHARES,
+    SHARES_OR_ZERO,
+    SIZES,
+    SIZES_OR_ZERO,
+    STRENGTHS,
+    PublicRange,
+    check_ranges,
+)
 from dpadmm.errors import InputError, unknown
 from dpadmm.spec._part_options import PartOptions
 from dpadmm.spec.part import Part
@@ -35,6 +47,8 @@ STRAGGLERS = {
     REUSE: "its last release is used again, at no privacy cost",
     SKIP: "the round is combined without it",
 }
+
+SEEDS = PublicRange(0, 2**63 - 1, whole=True)
 
 
 @dataclass(frozen=True)
@@ -57,7 +71,10 @@ class RunSpec(PartOptions):
         part="loss",
     )
     tau: tuple[float, ...] = option(
-        (), help="Level of a quantile regression, or several that share the budget: 0.1,0.9.", panel=PROBLEM
+        (),
+        help="Level of a quantile regression, or several that share the budget: 0.1,0.9.",
+        panel=PROBLEM,
+        within=SHARES,
     )
     non_crossing: bool = option(
         False,
@@ -67,7 +84,9 @@ class RunSpec(PartOptions):
         shown="free",
     )
     penalty: str | Part = option("l2", help="Name from 'dpadmm penalties'.", panel=PROBLEM, part="penalty")
-    strength: float = option(1e-6, help="The penalty's weight in each agent's objective.", panel=PROBLEM, shown="1e-6")
+    strength: float = option(
+        1e-6, help="The penalty's weight in each agent's objective.", panel=PROBLEM, shown="1e-6", within=STRENGTHS
+    )
     set: str | Part = option(
         "whole",
         help="Where models must lie: from 'dpadmm sets' (box:0.1), or @FILE with JSON.",
@@ -75,18 +94,28 @@ class RunSpec(PartOptions):
         part="set",
     )
     rounds: int | None = option(
-        None, help="Rounds of communication.", panel=ALGORITHM, shown=f"{ROUNDS}, or auto's choice", first=True
+        None,
+        help="Rounds of communication.",
+        panel=ALGORITHM,
+        shown=f"{ROUNDS}, or auto's choice",
+        first=True,
+        within=COUNTS,
     )
     epsilon: float | None = option(
-        None, help="Total budget of every agent for the whole run.", panel=PRIVACY, first=True
+        None, help="Total budget of every agent for the whole run.", panel=PRIVACY, first=True, within=EPSILONS
     )
-    delta: float | None = option(None, help="The delta of that budget.", panel=PRIVACY, first=True)
+    delta: float | None = option(None, help="The delta of that budget.", panel=PRIVACY, first=True, within=DELTAS)
     epsilons: tuple[float, ...] = option(
-        (), help="A budget for every agent instead, in their order: 1,2,0.5.", panel=PRIVACY
+        (), help="A budget for every agent instead, in their order: 1,2,0.5.", panel=PRIVACY, within=EPSILONS
     )
-    deltas: tuple[float, ...] = option((), help="The deltas of those budgets: 1e-5,1e-6,1e-5.", panel=PRIVACY)
+    deltas: tuple[float, ...] = option(
+        (), help="The deltas of those budgets: 1e-5,1e-6,1e-5.", panel=PRIVACY, within=DELTAS
+    )
     alpha: tuple[float, ...] = option(
-        (), help="Noise of density exp(-alpha |.|) in the objective: of all agents, or of each (1,2).", panel=PRIVACY
+        (),
+        help="Noise of density exp(-alpha |.|) in the objective: of all agents, or of each (1,2).",
+        panel=PRIVACY,
+        within=SIZES,
     )
     relation: str = option("replace", help="Which data sets are neighbours: replace or zero-out.", panel=PRIVACY)
     paper_noise: bool = option(
@@ -97,13 +126,14 @@ class RunSpec(PartOptions):
         shown="total",
     )
     noise_multiplier: float | None = option(
-        None, help="Noise scale divided by the sensitivity, instead of an epsilon.", panel=PRIVACY
+        None, help="Noise scale divided by the sensitivity, instead of an epsilon.", panel=PRIVACY, within=SIZES_OR_ZERO
     )
     norm_bound: float | None = option(
         None,
         help="Public bound on the length of rows; longer ones are scaled down to it.",
         panel=PROBLEM,
         shown="1, or the data set's own",
+        within=SIZES,
     )
     intercept: bool | None = option(
         None, help="Add a column of ones.", panel=PROBLEM, off_flag="--no-intercept", shown="no; auto: yes"
@@ -112,13 +142,16 @@ class RunSpec(PartOptions):
         None, help="Whether all owners or all records count alike; default: the algorithm's.", panel=PROBLEM
     )
     rho: float | None = option(
-        None, help="ADMM's penalty parameter; default: 0.1, 1/1750 on graphs, or a schedule's.", panel=ALGORITHM
+        None,
+        help="ADMM's penalty parameter; default: 0.1, 1/1750 on graphs, or a schedule's.",
+        panel=ALGORITHM,
+        within=SIZES,
     )
     rho_schedule: str | Part | None = option(
         None, help="From 'dpadmm rho-schedules' (e.g. growing:2:5:10000).", panel=ALGORITHM, part="rho_schedule"
     )
     dual_rho: float | None = option(
-        None, help="Penalty of the dual steps on a graph; default: the algorithm's.", panel=ALGORITHM
+        None, help="Penalty of the dual steps on a graph; default: the algorithm's.", panel=ALGORITHM, within=SIZES
     )
     topology: str | None = option(
         None,
@@ -132,6 +165,7 @@ class RunSpec(PartOptions):
         help="Public guess of the optimum's length, for step sizes.",
         panel=ALGORITHM,
         shown="100; 20 for fdp-admm",
+        within=SIZES,
     )
     components: str | None = option(
         None,
@@ -139,18 +173,27 @@ class RunSpec(PartOptions):
         "share:0.95.",
         panel=ALGORITHM,
     )
-    components_share: float = option(0.1, help="Share of the budget for finding the components.", panel=PRIVACY)
+    components_share: float = option(
+        0.1, help="Share of the budget for finding the components.", panel=PRIVACY, within=SHARES
+    )
     standardise: float | None = option(
         None,
         help="Share of the budget for means and squares of the columns, to standardise rows by; with auto, 0 for none.",
         panel=PRIVACY,
+        within=SHARES_OR_ZERO,
     )
     schedule: str | Part | None = option(
         None, help="Step sizes, from 'dpadmm schedules' (e.g. fixed:0.5).", panel=ALGORITHM, part="schedule"
     )
     evaluation_epsilon: float | None = option(
-        None, help="Part of epsilon for one private estimate of the error at each agent.", panel=PRIVACY
+        None,
+        help="Part of epsilon for one private estimate of the error at each agent.",
+        panel=PRIVACY,
+        within=EPSILONS,
     )
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "the run")
 
     @property
     def reported_delta(self) -> float:
@@ -220,14 +263,12 @@ class DataSpec:
 class SimulationSpec:
     """How a simulation is seeded, repeated and looked at. Real releases have no seed."""
 
-    seed: int = option(0, help="Seed of data split and noise.", panel=SIMULATION)
-    repeats: int = option(1, help="Independent runs, differing in noise.", panel=SIMULATION)
-    measure_every: int = option(1, help="Rounds between measurements.", panel=SIMULATION)
+    seed: int = option(0, help="Seed of data split and noise.", panel=SIMULATION, within=SEEDS)
+    repeats: int = option(1, help="Independent runs, differing in noise.", panel=SIMULATION, within=COUNTS)
+    measure_every: int = option(1, help="Rounds between measurements.", panel=SIMULATION, within=COUNTS)
 
     def __post_init__(self) -> None:
-        for name, least in (("seed", 0), ("repeats", 1), ("measure_every", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} {getattr(self, name)}: must be at least {least}.")
+        check_ranges(self, "the simulation")
 
 
 @dataclass(frozen=True)
@@ -248,23 +289,27 @@ class FederationSpec:
         flag=FILE_ONLY,
     )
     timeout: float = option(
-        60.0, help="Seconds that a round waits for an owner.", panel=FEDERATION, flag=FILE_ONLY, shown="60"
+        60.0,
+        help="Seconds that a round waits for an owner.",
+        panel=FEDERATION,
+        flag=FILE_ONLY,
+        shown="60",
+        within=SIZES,
     )
-    min_owners: int = option(1, help="A round with fewer answers is not combined.", panel=FEDERATION, flag=FILE_ONLY)
+    min_owners: int = option(
+        1, help="A round with fewer answers is not combined.", panel=FEDERATION, flag=FILE_ONLY, within=COUNTS
+    )
     public_test: str | None = option(
         None, help="A file of public records that models are tested on.", panel=FEDERATION, flag=FILE_ONLY
     )
     records_per_person: int = option(
-        1, help="Records of one person that are protected together.", panel=FEDERATION, flag=FILE_ONLY
+        1, help="Records of one person that are protected together.", panel=FEDERATION, flag=FILE_ONLY, within=COUNTS
     )
 
     def __post_init__(self) -> None:
         if self.stragglers not in STRAGGLERS:
             raise unknown("straggler policy", self.stragglers, STRAGGLERS)
-        if not 0.0 < self.timeout < math.inf:
-            raise InputError(f"timeout {self.timeout!r}: must be positive (seconds).")
-        if self.min_owners < 1 or self.records_per_person < 1:
-            raise InputError("min_owners and records_per_person: must be at least 1.")
+        check_ranges(self, "the federation")
         if len(set(self.owners)) < len(self.owners):
             raise InputError("owners: each can take part once.")
 

@@ -5,6 +5,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from forged_terms import forged_text
 from handlers import ZEROS, chain, handler, joined, log, reason, site_digest, untouched
 
 from dpadmm.federation.client.files import OwnerFiles
@@ -69,8 +70,6 @@ UNACCEPTABLE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"loss": "no-such"}, "unknown loss 'no-such'"),
     ({}, {"algorithm": "no-such"}, "unknown algorithm 'no-such'"),
     ({}, {"algorithm": "auto"}, "algorithm 'auto' stands for"),
-    ({}, {"rounds": 0}, "rounds"),
-    ({}, {"norm_bound": -1.0}, "norm bound"),
     ({}, {"precision": "float16"}, "precision"),
     ({}, {"components": "2"}, "is a run of its own"),
     ({}, {"topology": "ring:3"}, "has a server"),
@@ -92,6 +91,26 @@ def test_terms_that_the_policy_does_not_allow_are_refused(
     assert said in reason(reply)
     assert chain(lived) == ["create"]
     assert "not joined" in reason(asked.answer_step("server", "study", lived.terms(**theirs).digest, 1, ZEROS, {}))
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        ({"rounds": 0}, "the terms: rounds = 0 must be a whole number from 1"),
+        ({"norm_bound": -1.0}, "the terms: norm_bound = -1.0 must be a number from"),
+        ({"strength": 2.0**52}, "the terms: strength = 4503599627370496.0 must be 0 or a number from"),
+        ({"rho": 1e-300}, "the terms: rho = 1e-300 must be a number from"),
+        ({"loss": "smoothed-hinge:1e-110"}, "loss 'smoothed-hinge': width = 1e-110 must be a number from"),
+        ({"set": "box:1e100"}, "set 'box': bound = 1e+100 must be a number from"),
+    ],
+    ids=str,
+)
+def test_terms_with_numbers_outside_of_their_public_ranges_are_refused(
+    lived: Any, number: dict[str, Any], said: str
+) -> None:
+    reply = handler(lived).join("server", "study", forged_text(lived.terms(), number))
+    assert said in reason(reply)
+    assert chain(lived) == ["create"]
 
 
 def test_a_recipe_that_is_not_private_is_refused(lived: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forged_terms import forged
 from graph_owners import WIDTH, GraphOwners, Watched, owned, pooled, run
 from owners import Repeatable, refused
 
@@ -449,9 +450,9 @@ def test_recipes_with_a_server_are_for_a_server(algorithm: str) -> None:
         ({"epsilons": (1.0, 2.0, 3.0, 1.5), "deltas": (1e-6, 0.0)}, "2 deltas for 4 epsilons"),
         ({"epsilons": (1.0, "2", 3.0, 1.5)}, "must be a list of finite numbers"),
         ({"epsilons": (1.0, float("nan"), 3.0, 1.5)}, "must be a list of finite numbers"),
-        ({"epsilons": (), "alpha": (1.0, -1.0, 1.0, 1.0)}, "alpha -1.0"),
+        ({"epsilons": (), "alpha": (1.0, -1.0, 1.0, 1.0)}, "alpha = -1.0 must be"),
         ({"alpha": (1.0,)}, "not both"),
-        ({"damping": -1.0}, "damping -1.0"),
+        ({"damping": -1.0}, "damping"),
         ({"dual_rho": 0.0}, "rho"),
         ({"algorithm": "dvp"}, "has a server that talks to all agents"),
     ],
@@ -462,7 +463,7 @@ def test_terms_of_a_graph_that_cannot_be_met_are_refused_by_every_owner(
 ) -> None:
     owners = graph(agreed())
     agent = owners.agent(0)
-    terms = named(RunSpec(**(vars(owners.terms.run) | changes)), owners.terms.counts)
+    terms = named(forged(owners.terms.run, changes), owners.terms.counts)
     with refused(agent, reason):
         agent.join("run", terms)
     assert agent.ledger.runs() == {}

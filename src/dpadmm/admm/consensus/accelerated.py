@@ -12,11 +12,11 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
+from dpadmm._ranges import PublicRange, check_ranges
 from dpadmm.admm.consensus.base import Server
 from dpadmm.admm.consensus.descent import Descent
 from dpadmm.admm.rho import Rho
 from dpadmm.admm.setting import Setting
-from dpadmm.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,18 @@ class Accelerated(Descent):
     With (1 - momentum) in it, eta is how far all that a gradient sets in motion goes, whatever the momentum.
     """
 
-    momentum: float = option(0.8, help="Nesterov's momentum at the server of dp-accelerated.", panel="Algorithm")
+    momentum: float = option(
+        0.8,
+        help="Nesterov's momentum at the server of dp-accelerated.",
+        panel="Algorithm",
+        within=PublicRange(0.0, 1.0 - 1e-6),
+    )
 
     name = "accelerated"
     about = "as descent, with Nesterov's momentum and a mean in which later steps count more; no duals"
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.momentum < 1.0:
-            raise InputError(f"momentum {self.momentum!r}: must be at least 0 and below 1, such as 0.8.")
+        check_ranges(self, f"consensus {self.name!r}")
 
     def opening(self, setting: Setting, first: FloatArray, runs: int) -> Server:
         begun = super().opening(setting, first, runs)

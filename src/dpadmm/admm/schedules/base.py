@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import SIZES, check_ranges, ranged
 from dpadmm.admm.setting import NoiseLevel, Setting
 from dpadmm.errors import InputError
 
@@ -42,11 +43,6 @@ def smoothness(setting: Setting, schedule: str, instead: str) -> FloatArray:
             f"{setting.problem.penalty.name!r} has a kink. Use {instead!r}."
         )
     return setting.smoothness
-
-
-def check_positive(name: str, value: float) -> None:
-    if not 0.0 < value < np.inf:
-        raise InputError(f"schedule {name!r}: {value!r} must be a positive number.")
 
 
 def _second_moment(setting: Setting, level: NoiseLevel) -> FloatArray:
@@ -135,13 +131,13 @@ class Constant(Schedule):
 class InverseRoot(Schedule):
     """eta = scale / sqrt(k)."""
 
-    scale: float = 1.0
+    scale: float = ranged(SIZES, 1.0)
 
     name = "inverse-sqrt"
     about = "scale / sqrt(round) (default scale 1)"
 
     def __post_init__(self) -> None:
-        check_positive(self.name, self.scale)
+        check_ranges(self, f"schedule {self.name!r}")
 
     def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return np.full(setting.agents, self.scale / np.sqrt(float(round)))
@@ -151,13 +147,13 @@ class InverseRoot(Schedule):
 class Fixed(Schedule):
     """The same step always; distributed gradient descent's learning rate."""
 
-    step: float = 0.1
+    step: float = ranged(SIZES, 0.1)
 
     name = "fixed"
     about = "the same step always (default 0.1)"
 
     def __post_init__(self) -> None:
-        check_positive(self.name, self.step)
+        check_ranges(self, f"schedule {self.name!r}")
 
     def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return np.full(setting.agents, self.step)
@@ -172,15 +168,14 @@ class Horizon(Schedule):
     gradients begin to pull it back: a public number, the same for quiet and loud noise. All agents step alike.
     """
 
-    travel: float = 0.5
-    longest: float = 4.0  # 1 / L of the logistic loss over rows of length 1
+    travel: float = ranged(SIZES, 0.5)
+    longest: float = ranged(SIZES, 4.0)  # 1 / L of the logistic loss over rows of length 1
 
     name = "horizon"
     about = "as long as the noise of all rounds allows: travel * sqrt(width / rounds) / sigma (default 0.5), at most 4"
 
     def __post_init__(self) -> None:
-        check_positive(self.name, self.travel)
-        check_positive(self.name, self.longest)
+        check_ranges(self, f"schedule {self.name!r}")
 
     def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         sigma, width = level.together, setting.width or setting.dimension
@@ -193,13 +188,13 @@ class Horizon(Schedule):
 class Stable(Schedule):
     """eta = 1 / (factor (L + rho)): stable for any factor from 1, over-relaxed for any above 2."""
 
-    factor: float = 4.0
+    factor: float = ranged(SIZES, 4.0)
 
     name = "stable"
     about = "1 / (factor * (L + rho)) (default factor 4)"
 
     def __post_init__(self) -> None:
-        check_positive(self.name, self.factor)
+        check_ranges(self, f"schedule {self.name!r}")
 
     def check(self, setting: Setting) -> None:
         smoothness(setting, self.name, "inverse-sqrt")

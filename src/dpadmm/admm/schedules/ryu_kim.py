@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import SIZES, check_ranges, ranged
 from dpadmm.admm.schedules.base import Schedule, smoothness
 from dpadmm.admm.setting import NoiseLevel, Setting
 from dpadmm.errors import InputError
@@ -51,14 +52,13 @@ class Theorem53(Schedule):
 class Free53(Schedule):
     """1/eta = L_f + sqrt(k)/theta; the theorem's bound is smallest at theta = U / (sigma sqrt(2 D E)) (theory 4.1)."""
 
-    theta: float | None = None
+    theta: float | None = ranged(SIZES, None)
 
     name = "free-5.3"
     about = "theorem 5.3 with a free constant theta (default: the one with the smallest bound)"
 
     def __post_init__(self) -> None:
-        if self.theta is not None and not 0.0 < self.theta < math.inf:
-            raise InputError(f"schedule {self.name!r}: theta {self.theta!r} must be a positive number.")
+        check_ranges(self, f"schedule {self.name!r}")
 
     def check(self, setting: Setting) -> None:
         if self.theta is None:
