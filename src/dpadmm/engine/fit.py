@@ -60,7 +60,7 @@ def fit(prepared: Prepared, secure: bool) -> Fitted:
     path = _lifted(part, np.concatenate(models))
     accounts = part.plan.accounts()
     guarantees = tuple(accounts.guarantee(agent, delta) for agent in range(cohort.size))
-    history = _history(path, spent(plan, delta))
+    history = _history(path, spent(part.plan, delta))
     if part.plan.algorithm.consensus.releases_models:
         history["residual"] = np.concatenate(apart)
     return Fitted(path[-1], history, guarantees, secure)
@@ -92,7 +92,7 @@ def _history(path: FloatArray, epsilons: FloatArray) -> dict[str, FloatArray]:
 
 def spent(plan: Plan, delta: float) -> FloatArray:
     """Epsilon of the worst owner after each round; not a number where telling it takes longer than the round."""
-    last = part.plan.accounts(part.plan.setting.rounds).worst(delta)
+    last = plan.accounts(plan.setting.rounds).worst(delta)
     if last.accountant == "pld":
-        return np.array([math.nan] * (part.plan.setting.rounds - 1) + [last.epsilon])
-    return np.array([part.plan.accounts(round).worst(delta).epsilon for round in range(1, part.plan.setting.rounds + 1)])
+        return np.array([math.nan] * (plan.setting.rounds - 1) + [last.epsilon])
+    return np.array([plan.accounts(round).worst(delta).epsilon for round in range(1, plan.setting.rounds + 1)])
