@@ -246,7 +246,7 @@ def test_linearised_step_is_the_formula_of_the_paper(penalty, domain, simulated)
     answer, memory = Linearised().solve(sub, sub.loss_gradient, Linearised().start(u), eta)
     slope = {"none": 0.0 * u, "l1": np.sign(u), "l2": u}[penalty.name]
     for i in range(4):
-        a = shards.features[shards.starts[i] : shards.stops[i]]
+        a = shards.real_rows[shards.starts[i] : shards.stops[i]]
         b = shards.targets[shards.starts[i] : shards.stops[i]]
         g = -(a * (b / (1 + np.exp(b * (a @ u[i]))))[:, None]).mean(axis=0) + 0.3 * slope[i]
         expected = (-g + y[i] + rho * z[i] + u[i] / eta[i]) / (rho + 1 / eta[i])
