@@ -16,7 +16,15 @@ class PartOptions:
         help="Gradient length at which an exact solver stops.",
         panel="Algorithm",
         flag="--tolerance",
-        shown="1e-10",
+        shown="1e-8",
+    )
+    fixed_steps: bool | None = option(
+        None,
+        help="Solve exactly in a fixed number of steps, which no record can change. Slower.",
+        panel="Algorithm",
+        flag="--fixed-steps",
+        off_flag="--no-fixed-steps",
+        shown="no",
     )
     updates: int | None = option(
         None,

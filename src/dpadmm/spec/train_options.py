@@ -74,9 +74,6 @@ class TrainOptions(TypedDict, total=False):
     intercept: bool | None
     """Add a column of ones."""
 
-    precision: str | None
-    """Precision of the records: float64, or float32, faster and with a little more noise."""
-
     weighting: str | None
     """Whether all owners or all records count alike; default: the algorithm's."""
 
@@ -116,6 +113,9 @@ class TrainOptions(TypedDict, total=False):
 
     tolerance: float | None
     """Gradient length at which an exact solver stops."""
+
+    fixed_steps: bool | None
+    """Solve exactly in a fixed number of steps, which no record can change. Slower."""
 
     updates: int | None
     """Local updates in a round."""
