@@ -37,7 +37,9 @@ def make_whole(slopes: Any, scale: float) -> None:
     if scale == 0.0:
         return
     for k in range(slopes.size):
-        slopes[k] = whole(slopes[k] * scale, LARGEST)
+        slope = slopes[k] * scale
+        slope = slope if slope == slope else 0.0
+        slopes[k] = np.rint(min(max(slope, -LARGEST), LARGEST))
     if not _short(slopes):
         for k in range(slopes.size):
             slopes[k] = np.trunc(slopes[k] * (1.0 - 2.0**-17))

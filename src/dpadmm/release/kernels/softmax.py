@@ -25,23 +25,31 @@ class Shape(NamedTuple):
 def residuals_of(scores: Any, own: int, cap: float, residuals: Any) -> None:
     """Probabilities less one for the own class; where that one is off by more than the cap, all are scaled down to it.
 
-    Zero for a target that is no class.
+    Scores are overwritten. Zero for a target that is no class.
     """
-    residuals[:] = 0.0
-    if not 0 <= own < scores.size:
+    classes = scores.size
+    if not 0 <= own < classes:
+        residuals[:] = 0.0
         return
-    top = np.float64(scores[0])
-    for k in range(1, scores.size):
-        top = max(top, np.float64(scores[k]))
-    whole, others = 0.0, 0.0
-    for k in range(scores.size):
-        residuals[k] = np.exp(np.float64(scores[k]) - top)
-        whole += residuals[k]
-        if k != own:
-            others += residuals[k]
-    missed = others / whole  # not 1 less the own one: that would lose all digits of a small cap
+    top = scores[0]
+    for k in range(1, classes):
+        top = max(top, scores[k])
+    for k in range(classes):
+        scores[k] = np.exp(scores[k] - top)
+    others = 0.0
+    for k in range(classes):
+        residuals[k] = scores[k]
+        others += residuals[k]
+    others -= residuals[own]  # what is left of a sum of a few numbers, the largest of them 1
+    whole = others + residuals[own]
+    if others < 1e-3 * whole:  # too few digits are left
+        others = 0.0
+        for k in range(classes):
+            others += residuals[k] if k != own else 0.0
+        whole = others + residuals[own]
+    missed = others / whole
     share = cap / others if missed > cap else 1.0 / whole
-    for k in range(scores.size):
+    for k in range(classes):
         residuals[k] *= share
     residuals[own] = -min(missed, cap)
 
