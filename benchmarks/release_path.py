@@ -2,9 +2,9 @@
 
     python benchmarks/release_path.py --before ENVIRONMENT_OR_CHECKOUT
 
-ENVIRONMENT is a virtual environment in which another version is installed; a checkout is run with this interpreter. Both
-versions compute the same sums over the same simulated records, turn by turn, and the best time of each counts. Ratios
-below 1 mean that this version is faster.
+ENVIRONMENT is a virtual environment in which another version is installed; a checkout is run with this interpreter.
+Both versions compute the same sums over the same simulated records, turn by turn, and the best time of each counts.
+Ratios below 1 mean that this version is faster.
 """
 
 from __future__ import annotations
