@@ -263,7 +263,7 @@ def test_taking_agents_takes_all_their_numbers(terms):
     np.testing.assert_array_equal(part.setting.counts, [7, 5])
     np.testing.assert_array_equal(part.eta(3), plan.eta(3)[[2, 0]])
     assert part.events(1) == (plan.events(1)[2], plan.events(1)[0])
-    dvp = ALGORITHMS["dvp"].plan(terms(L2_PROBLEM, [5, 6, 7]), TotalBudget((Budget(1.0, 0.0),)))
+    dvp = ALGORITHMS["dvp"].plan(terms(L2_PROBLEM, [5, 6, 7]), TotalBudget((Budget(1.0, 1e-6),)))
     np.testing.assert_array_equal(dvp.take([1]).noise[0].curvature, dvp.noise[0].curvature[[1]])
     np.testing.assert_array_equal(
         dvp.take([1]).noise[0].output.noise_multiplier, dvp.noise[0].output.noise_multiplier[[1]]

@@ -34,7 +34,7 @@ DVP = Algorithm(
     about="dual variable perturbation: exact local solves of a randomly tilted objective",
     paper="Zhang & Zhu 2017, as a baseline of Huang et al. 2020",
     consensus=Star(),
-    phases=(Phase(Exact(), Objective("gamma-norm")),),
+    phases=(Phase(Exact(), Objective("gaussian")),),
     twin="admm",
 )
 

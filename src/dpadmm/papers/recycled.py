@@ -41,7 +41,7 @@ DVP_GRAPH = Algorithm(
     about="decentralised ADMM, each solve of a randomly tilted objective",
     paper="Zhang & Zhu 2017, dual variable perturbation",
     consensus=Neighbours(),
-    phases=(Phase(Exact(), Objective("gamma-norm")),),
+    phases=(Phase(Exact(), Objective("gaussian")),),
     base_rho=THETA,
     twin="decentralised-admm",
 )
@@ -62,7 +62,7 @@ M_ADMM_PENALTY = Algorithm(
     about="M-ADMM with noise on the centre of the penalty",
     paper="Zhang, Khalili & Liu 2018, penalty perturbation",
     consensus=Neighbours(),
-    phases=(Phase(Exact(), PenaltyNoise("gamma-norm")),),
+    phases=(Phase(Exact(), PenaltyNoise("gaussian")),),
     rho=GeometricRho(1.04),
     dual_rho=ConstantRho(),
     base_rho=THETA,
@@ -97,7 +97,7 @@ PRIVATE_R_ADMM = Algorithm(
     paper=f"{PAPER}, Alg. 3 with a constant penalty",
     consensus=Neighbours(),
     phases=(
-        Phase(Exact(), Objective("gamma-norm")),  # (18)
+        Phase(Exact(), Objective("gaussian")),  # (18)
         Phase(Recycled(DAMPING), Free(), moves_dual=False),  # (19)
     ),
     base_rho=THETA,

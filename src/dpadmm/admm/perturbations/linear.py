@@ -3,6 +3,12 @@
 Objective perturbation's cost is not its mechanism's: the curvature that one record can add, over the curvature that is
 guaranteed without it, enters as well (`ratio`, the spec's kappa). It falls as penalties grow, so rounds may cost
 different amounts or be differently loud; here all of them are settled together.
+
+The lemmas are about noise with a density. Gamma-norm noise is drawn in floating point, outside the release path, and is
+for simulations. Gaussian noise is drawn as integers times a power of two, the cell: a randomised rounding of an exact
+Gaussian of at least the scale that is paid for (theory, "The release path"). The two lie within `APART` cells of each
+other in each coordinate, but for a probability of 1e-347. So the minimiser lies as near to that of the exact noise as
+`blur` says, which joins the solver's tolerance under the output noise.
 """
 
 from __future__ import annotations
@@ -10,13 +16,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm.admm.perturbations.base import simulated
 from dpadmm.admm.setting import Noise, Setting
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
@@ -33,6 +40,12 @@ from dpadmm.privacy.events import (
 )
 from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Mechanism
 from dpadmm.problems.losses.base import MarginLoss
+from dpadmm.release.perturb import add_noise
+from dpadmm.release.random_bits import Stream
+
+CELL_BITS = 45  # cells to a noise scale, as a power of two; numbers of less than 2^53 cells are exact doubles
+APART = 320.0  # 40 standard deviations of a rounding, which is one of 8 cells
+FAR = 40.0  # scales that no coordinate of Gaussian noise exceeds, but for a probability of 1e-348
 
 OUTPUT_SHARE = 0.01  # of the linear term's cost, for the noise that covers the solver's tolerance
 JACOBIAN_SHARE = 0.5  # of the budget at most, for the determinants (as Zhang & Zhu 2017); extra curvature sees to it
@@ -75,6 +88,21 @@ class LinearTerm(ABC):
     @abstractmethod
     def output(self, multiplier: FloatArray) -> Mechanism:
         """The noise that covers a minimiser which is exact only to a tolerance."""
+
+    @classmethod
+    @abstractmethod
+    def drawn(cls, mechanism: Mechanism, sensitivity: FloatArray, dimension: int, stream: Stream) -> FloatArray:
+        """The linear terms of a batch, (n, D), for noise multipliers and sensitivities (n,) of each agent."""
+
+    @classmethod
+    @abstractmethod
+    def longest(cls, mechanism: Mechanism, sensitivity: FloatArray, dimension: int) -> FloatArray:
+        """A bound on their lengths, from public numbers; (n,). What is refused must not depend on what is drawn."""
+
+    @classmethod
+    @abstractmethod
+    def blur(cls, mechanism: Mechanism, sensitivity: FloatArray, dimension: int) -> FloatArray:
+        """How far they may be from noise with the density that the lemma speaks of; (n,)."""
 
     def calibrated(self, budgets: Sequence[Budget], extra: FloatArray) -> FloatArray:
         """Multipliers (rounds or 1, n) that exhaust the budgets."""
@@ -125,9 +153,25 @@ class LinearTerm(ABC):
 
 
 class PureTerm(LinearTerm):
-    """Noise of density exp(-alpha |.|): alpha * sensitivity + ln(1 + ratio), and a hundredth for the output (6.P1)."""
+    """Noise of density exp(-alpha |.|): alpha * sensitivity + ln(1 + ratio), and a hundredth for the output (6.P1).
+
+    For simulations only: the noise is drawn in floating point, so nothing is promised of its last digits.
+    """
 
     mechanism = GammaNorm
+
+    @classmethod
+    def drawn(cls, mechanism: Mechanism, sensitivity: FloatArray, dimension: int, stream: Stream) -> FloatArray:
+        assert isinstance(mechanism, GammaNorm)
+        return simulated(np.zeros((sensitivity.size, dimension)), mechanism, sensitivity, stream)
+
+    @classmethod
+    def longest(cls, mechanism: Mechanism, sensitivity: FloatArray, dimension: int) -> FloatArray:
+        return np.zeros_like(sensitivity)
+
+    @classmethod
+    def blur(cls, mechanism: Mechanism, sensitivity: FloatArray, dimension: int) -> FloatArray:
+        return np.zeros_like(sensitivity)
 
     def event(self, multiplier: float, ratio: float) -> DpEvent:
         return PureDpEvent((1.0 + OUTPUT_SHARE) / multiplier + self.setting.unit_size * math.log1p(ratio))
@@ -168,6 +212,26 @@ class GaussianTerm(LinearTerm):
 
     mechanism = Gaussian
 
+    @classmethod
+    def drawn(cls, mechanism: Mechanism, sensitivity: FloatArray, dimension: int, stream: Stream) -> FloatArray:
+        cells = cls._cells(mechanism, sensitivity)
+        nothing = np.zeros((sensitivity.size, dimension), dtype=np.int64)
+        return add_noise(nothing, mechanism, sensitivity / cells, stream) * cells[:, None]
+
+    @classmethod
+    def longest(cls, mechanism: Mechanism, sensitivity: FloatArray, dimension: int) -> FloatArray:
+        return FAR * math.sqrt(dimension) * mechanism.noise_multiplier * sensitivity
+
+    @classmethod
+    def blur(cls, mechanism: Mechanism, sensitivity: FloatArray, dimension: int) -> FloatArray:
+        return APART * math.sqrt(dimension) * cls._cells(mechanism, sensitivity)
+
+    @staticmethod
+    def _cells(mechanism: Mechanism, sensitivity: FloatArray) -> FloatArray:
+        """(n,) powers of two, of which a noise scale has from 2^45 to 2^46."""
+        _, exponent = np.frexp(mechanism.noise_multiplier * sensitivity)  # exact, where a logarithm would round
+        return np.ldexp(1.0, exponent - 1 - CELL_BITS)
+
     def event(self, multiplier: float, ratio: float) -> DpEvent:
         loss = self.setting.problem.loss
         assert isinstance(loss, MarginLoss)
@@ -190,12 +254,13 @@ class GaussianTerm(LinearTerm):
         if budget.delta == 0.0:
             raise InputError(
                 f"Gaussian noise cannot meet delta = 0 (epsilon {budget.epsilon:g}); allow a small delta such as "
-                f"1e-6, or use gamma-norm noise."
+                f"1e-6, or use a recipe with Laplace noise such as 'obj-l'. Simulations can meet it with the mechanism "
+                f"'gamma-norm'."
             )
         return 1.1 * math.sqrt(rounds) / gaussian.mu(budget.epsilon, budget.delta)
 
 
-TERMS: dict[str, Callable[[Setting, FloatArray, FloatArray], LinearTerm]] = {
+TERMS: dict[str, type[LinearTerm]] = {
     GammaNorm.name: PureTerm,
     Gaussian.name: GaussianTerm,
 }

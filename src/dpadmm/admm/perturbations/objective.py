@@ -17,30 +17,34 @@ from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.linear import TERMS, LinearTerm
 from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
 from dpadmm.admm.solvers.base import Memory, Solver
+from dpadmm.admm.solvers.exact import Exact
 from dpadmm.errors import InputError, Unpublished
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, mechanism_class
+from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Mechanism, mechanism_class
 from dpadmm.problems.losses.base import MarginLoss
 from dpadmm.problems.sets import Whole
+
+SMALLEST_SHARE = 2.0**-28  # of an answer's size, for the scale of its output noise
 
 
 @dataclass(frozen=True)
 class Objective(Perturbation):
     """argmin f_i(x) + <tilt + noise, x> + (kappa/2)|x - centre|² + (Phi/2)|x|², then a whisper of output noise.
 
-    Formal guarantee, gamma-norm noise of density exp(-alpha |.|), pure, per round: alpha * weight * s + ln(1 + kappa)
-    + eps_out. The first term is the noise density, the second the Jacobian (6.P1), the third covers a minimiser that is
-    exact only to a gradient of length tau: it lies within tau/lambda of the true one, so output noise of sensitivity
-    2 tau/lambda makes the pair (true minimiser, offset) a composition of two releases (approximate minima perturbation,
-    Iyengar et al. 2019, here with gamma-norm noise so that the whole stays pure).
+    Formal guarantee, Gaussian noise: the event `GaussianObjectiveDpEvent` of the noise and kappa (its bounds and their
+    proof are in `privacy.objective`), and a Gaussian one for the output noise. That one covers a minimiser that is
+    exact only to a gradient of length tau, and a linear term that lies within r of noise with a density (`linear`): it
+    is within (tau + r)/lambda of the true one, so output noise of sensitivity 2 (tau + r)/lambda makes the pair (true
+    minimiser, offset) a composition of two releases (approximate minima perturbation, Iyengar et al. 2019).
 
-    Gaussian noise: the event `GaussianObjectiveDpEvent` of the noise and kappa (its bounds and their proof are in
-    `privacy.objective`), and a Gaussian one for the output noise.
+    Gamma-norm noise of density exp(-alpha |.|), pure, per round, for simulations only: alpha * weight * s +
+    ln(1 + kappa) + eps_out. The first term is the noise density, the second the Jacobian (6.P1), the third the output
+    noise, gamma-norm as well so that the whole stays pure.
 
     `extra_curvature` is Phi; None chooses it from public facts, so that the Jacobian takes at most half of the budget.
     """
 
-    mechanism: str = "gamma-norm"
+    mechanism: str = "gaussian"
     extra_curvature: float | None = option(
         None, help="Quadratic term that dvp adds to pay for its Jacobian.", panel="Algorithm", shown="from public facts"
     )
@@ -67,9 +71,10 @@ class Objective(Perturbation):
         if self.mechanism == Gaussian.name and setting.unit_size > 1:
             raise InputError(
                 f"perturbation {self.name!r} with Gaussian noise has a lemma for single records only; to protect "
-                f"{setting.unit_size} of a person together, use 'gamma-norm'."
+                f"{setting.unit_size} of a person together, use a recipe such as 'pvp' or 'pvp-graph' or, in "
+                f"simulations, the mechanism 'gamma-norm'."
             )
-        if solver.first_order:
+        if not isinstance(solver, Exact):
             raise InputError(f"perturbation {self.name!r} needs an exact minimiser, not solver {solver.name!r}.")
         if not (isinstance(problem.loss, MarginLoss) and problem.loss.twice_differentiable):
             raise InputError(
@@ -116,12 +121,15 @@ class Objective(Perturbation):
         setting, noise = task.setting, task.noise
         assert noise.output is not None
         assert noise.curvature is not None
-        scale = noise.mechanism.noise_multiplier * setting.gradient_sensitivity()
-        count = noise.mechanism.words_needed(setting.dimension)
-        tilt = noise.mechanism.draw(scale, setting.dimension, task.random_bits("objective", count))
+        assert isinstance(task.solver, Exact)
+        kind, given = TERMS[self.mechanism], (noise.mechanism, setting.gradient_sensitivity(), setting.dimension)
         stiff = task.subproblem.stiffened(noise.curvature) if noise.curvature.any() else task.subproblem
-        offset = 2.0 * task.solver.tolerance / (stiff.kappa[:, 0] + setting.problem.strong_convexity)
-        emit = task.noisy(noise.output, offset, "output")
+        reach = task.solver.reach(stiff, kind.longest(*given))  # or a refusal: before any noise is drawn
+        tilt = kind.drawn(*given, task.random_bits("objective"))
+        near = (
+            2.0 * (task.solver.tolerance + kind.blur(*given)) / (stiff.kappa[:, 0] + setting.problem.strong_convexity)
+        )
+        emit = task.noisy(noise.output, _covered(near, noise.output, reach), "output")
         answer, memory = task.solve(subproblem=stiff.tilted(tilt), emit=emit)
         return Release(answer, noise.events), memory
 
@@ -139,7 +147,10 @@ class Objective(Perturbation):
     def _of_density(self, setting: Setting, request: Density, kappas: FloatArray) -> FloatArray:
         """The multipliers of noise exp(-alpha |.|) on the linear term."""
         if self.mechanism != GammaNorm.name:
-            raise InputError(f"alpha is of 'gamma-norm' noise, not of {self.mechanism!r}; give a budget instead.")
+            raise InputError(
+                f"alpha is of 'gamma-norm' noise, not of {self.mechanism!r}; give a budget instead or, in simulations, "
+                f"the mechanism 'gamma-norm'."
+            )
         return 1.0 / (request.of_each(setting.agents) * setting.gradient_sensitivity())
 
     def _as_published(self, term: LinearTerm, epsilon: float) -> tuple[FloatArray, FloatArray]:
@@ -147,8 +158,20 @@ class Objective(Perturbation):
         if self.extra_curvature is not None:
             raise InputError("the papers' noise chooses its extra curvature by itself; give one of the two.")
         if self.mechanism != GammaNorm.name:
-            raise Unpublished(f"no paper has a rule for {self.mechanism!r} noise in an objective; give a total budget.")
+            raise Unpublished(
+                f"no paper has a rule for {self.mechanism!r} noise in an objective; give a total budget or, in "
+                f"simulations, the mechanism 'gamma-norm'."
+            )
         left = epsilon - 2.0 * term.jacobian(np.zeros(term.setting.agents)).max(axis=0)
         needed = term.record_curvature / np.expm1(epsilon / 4.0) - term.base.min(axis=0)
         multipliers = 1.0 / np.where(left > 0, left, epsilon / 2.0)
         return np.broadcast_to(multipliers, term.base.shape), np.where(left > 0, 0.0, needed)
+
+
+def _covered(near: FloatArray, output: Mechanism, reach: FloatArray) -> FloatArray:
+    """A sensitivity of at least `near`, with which answers that reach this far from zero are within the lattice of the
+    output noise, which has its limits. Paying for more than is needed is safe, and here next to nothing."""
+    multiplier = output.noise_multiplier
+    return np.maximum(
+        near, SMALLEST_SHARE * np.divide(reach, multiplier, out=np.zeros_like(reach), where=multiplier > 0.0)
+    )

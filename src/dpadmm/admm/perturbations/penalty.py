@@ -16,9 +16,9 @@ class PenaltyNoise(Objective):
     """theta sum over j of |x + e - (x_i + x_j)/2|²: the penalty's centre is moved by noise e.
 
     That is a linear term kappa * e, with kappa = 2 theta V the penalty's curvature, and so an objective perturbation
-    whose noise grows with the penalty. Formal guarantee, pure, per round, for e of density exp(-alpha |.|):
-    alpha * weight * s / kappa + ln(1 + ratio) + eps_out (theory 6.3, with s = 2 for replaced records). As penalties
-    grow, rounds get cheaper, and their answers are moved by e all the same.
+    whose noise grows with the penalty. Formal guarantee: that of objective perturbation, per round. For e of density
+    exp(-alpha |.|), in simulations, it is alpha * weight * s / kappa + ln(1 + ratio) + eps_out (theory 6.3, with s = 2
+    for replaced records). As penalties grow, rounds get cheaper, and their answers are moved by e all the same.
     """
 
     name = "penalty"

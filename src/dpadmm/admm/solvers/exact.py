@@ -101,13 +101,19 @@ class Exact(Solver):
         if bounds is not None:
             bounds.check()
 
-    def check_size(self, subproblem: Subproblem, hidden: FloatArray) -> None:
-        """Raises an `InputError`, by public numbers, where `solve` would if a linear term of length `hidden` (n,) were
-        added: noise of which only its bound may be looked at. For losses without a kink, on the whole space."""
+    def reach(self, subproblem: Subproblem, hidden: FloatArray) -> FloatArray:
+        """How far from zero an answer can lie if a linear term of at most this length (n,) is added to smooth problems
+        on the whole space: noise, of which only a bound may be looked at.
+
+        Raises:
+            InputError: where `solve` would; public numbers alone decide.
+        """
         problem = self._quadratic(subproblem)
-        if problem is not None:
-            size = problem.size + hidden
-            problem.bounds.check(size, size / problem.bounds.stiffness)
+        assert problem is not None
+        size = problem.size + hidden
+        start = size / problem.bounds.stiffness
+        problem.bounds.check(size, start)
+        return start + problem.bounds.radius
 
     def solve(
         self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray, emit: Emit = as_it_is
