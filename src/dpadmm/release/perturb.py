@@ -28,17 +28,20 @@ def noise_scales(mechanism: Mechanism, sensitivity: FloatArray | float) -> IntAr
     Raises:
         InputError: The noise is too small or too large for the lattice. That depends on public numbers only.
     """
-    plain = mechanism.noise_multiplier * sensitivity * (1.0 + 2.0**-50)
+    with np.errstate(over="ignore", invalid="ignore"):
+        plain = mechanism.noise_multiplier * sensitivity * (1.0 + 2.0**-50)
+        smoothed = np.sqrt(plain**2 + SMOOTHING) * (1.0 + 2.0**-50)
     if isinstance(mechanism, Gaussian):
-        scales = np.where(plain > 0.0, np.ceil(np.sqrt(plain**2 + SMOOTHING) * (1.0 + 2.0**-50)), 0.0)
+        scales = np.where(mechanism.noise_multiplier > 0.0, np.ceil(smoothed), 0.0)
     elif isinstance(mechanism, Laplace):
-        scales = np.ceil(plain)
+        scales = np.where(mechanism.noise_multiplier > 0.0, np.ceil(plain), 0.0)
     else:
         raise InputError(
             f"{mechanism.name!r} noise has no exact discrete form, so it is for simulations only; use 'gaussian' or "
             f"'laplace'."
         )
-    wrong = (scales != 0.0) & ~((scales >= SMALLEST_SCALE) & (scales < LARGEST_SCALE))
+    # A sensitivity that is zero or no number is refused: only a multiplier of zero means that there is no noise.
+    wrong = (mechanism.noise_multiplier > 0.0) & ~((scales >= SMALLEST_SCALE) & (scales < LARGEST_SCALE))
     if wrong.any():
         multiplier = np.broadcast_to(mechanism.noise_multiplier, scales.shape)[wrong][0]
         raise InputError(

@@ -20,6 +20,8 @@ from dpadmm._kernels.compiled import compiled
 BITS = 22  # float32 holds integers up to 2^24 exactly
 SIDE = 2**BITS  # the longest row, in cells
 LARGEST_SQUARE = 4**BITS
+_FARTHEST = 2.0 * SIDE  # of a number, whatever public numbers a row is made with
+_MANY = np.int64(2**62)
 
 
 def cell(row_bound: float) -> float:
@@ -51,7 +53,7 @@ def encode(
     count, width = features.shape
     wanted = np.ones(count, dtype=np.bool_) if usable is None else usable
     long, lost = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
-    intercept, one = int(constant > 0.0), float(np.floor(constant / cell(row_bound)))
+    intercept, one = int(constant > 0.0), min(float(np.floor(constant / cell(row_bound))), _FARTHEST)
     if not sparse:
         rows = np.zeros((count, width + intercept), dtype=np.float32)
         _dense(np.ascontiguousarray(features), norm_bound, cell(row_bound), one, wanted, rows, long, lost)
@@ -116,7 +118,9 @@ def _write(numbers: Any, norm_bound: float, cell: float, one: float, out: Any) -
         length = math.sqrt(total) * largest  # may be infinite: the row is then zero
     factor = norm_bound / length if length > norm_bound else 1.0
     for j in range(numbers.size):
-        out[j] = np.rint(np.float64(numbers[j]) * factor / cell) + 0.0
+        entry = float(numbers[j]) * factor / cell
+        entry = entry if entry == entry else 0.0
+        out[j] = np.rint(min(max(entry, -_FARTHEST), _FARTHEST)) + 0.0
     if one > 0.0:
         out[numbers.size] = one
     squares = _squares(out)
@@ -131,10 +135,11 @@ def _write(numbers: Any, norm_bound: float, cell: float, one: float, out: Any) -
 
 @compiled(fast=False)
 def _squares(row: Any) -> Any:
+    """The sum of squares, or 2^62 if it is larger."""
     total = np.int64(0)
     for j in range(row.size):
         number = np.int64(row[j])
-        total += number * number
+        total = min(total + number * number, _MANY)
     return total
 
 

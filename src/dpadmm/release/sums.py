@@ -214,11 +214,12 @@ class SoftmaxGradient(Query):
         with np.errstate(over="ignore"):
             scored = (x * table.cell).astype(np.float32)
         kernel, shape = self._kernel(table), softmax.Shape(self.classes, self.cap)
-        return exact(table, kernel, (shape, self._scale), scored, x.shape[1])
+        return exact(table, kernel, (shape, self._scale), scored, table.width * self.classes)
 
     def plain(self, table: Rows, x: FloatArray) -> FloatArray:
         """The same sum with slopes that are not rounded, in doubles: never released."""
-        return plain(table, self._kernel(table), (softmax.Shape(self.classes, self.cap), 0.0), x, x.shape[1])
+        shape = softmax.Shape(self.classes, self.cap)
+        return plain(table, self._kernel(table), (shape, 0.0), x, table.width * self.classes)
 
     @staticmethod
     def _kernel(table: Rows) -> Callable[..., None]:
@@ -327,6 +328,7 @@ def exact(
     table: Rows, kernel: Callable[..., None], given: tuple[Any, ...], x: Any, count: int, chunk: int = CHUNK
 ) -> Total:
     """The sums of a kernel whose numbers are integers, over each agent's records."""
+    _check_shape(table, x, count)
     scored = x if x.dtype == np.float32 else x * table.cell
     high, low = np.zeros((table.agents, count), dtype=np.int64), np.zeros((table.agents, count), dtype=np.int64)
     table.walk(kernel, given, scored, (count,), lambda parts, owner: add_up(parts, owner, high, low), chunk)
@@ -335,7 +337,14 @@ def exact(
 
 def plain(table: Rows, kernel: Callable[..., None], given: tuple[Any, ...], x: FloatArray, count: int) -> FloatArray:
     """The sums of a kernel in doubles, in the order of chunks, in the units of the records."""
+    _check_shape(table, x, count)
     return table.cell * table.reduce(kernel, given, x * table.cell, (count,))
+
+
+def _check_shape(table: Rows, x: Any, count: int) -> None:
+    """Compiled loops do not look where they read: beyond a model may lie what depends on other records."""
+    if x.shape != (table.agents, count):
+        raise ValueError(f"models of shape {x.shape} for {table.agents} agents and {count} coefficients.")
 
 
 def margin_kernel(table: Rows) -> Callable[..., None]:
