@@ -42,7 +42,8 @@ class Tapered(Penalty):
         return (np.minimum(size, self.knee) + beyond * (1.0 - 0.5 * beyond / self._fall)).sum(axis=-1)
 
     def gradient(self, x: FloatArray) -> FloatArray:
-        return np.sign(x) * np.clip((self.reach - np.abs(x)) / self._fall, 0.0, 1.0)
+        left = self.reach - np.minimum(np.abs(x), self.reach)  # nothing beyond it, however far
+        return np.sign(x) * np.clip(left / self._fall, 0.0, 1.0)
 
     def curvatures(self, x: FloatArray) -> FloatArray:
         size = np.abs(x)

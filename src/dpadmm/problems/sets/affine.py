@@ -17,7 +17,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.conic.equations import orthonormal, rounding
-from dpadmm.problems.sets.values import ByValue, expect, table
+from dpadmm.problems.sets.values import ByValue, expect, lengths, table
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Affine(ByValue, ConvexSet):
     def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
         """Equations hold to rounding at best."""
         off = self._off(np.ascontiguousarray(x, dtype=np.float64))
-        return np.sqrt((off * off).sum(axis=-1)) <= tolerance + rounding(x, self._equations[1])
+        return lengths(off) <= tolerance + rounding(x, self._equations[1])
 
     def diameter(self, dimension: int) -> float:
         return 0.0 if self._equations[1].size == dimension else math.inf

@@ -14,7 +14,7 @@ from dpadmm._arrays import FloatArray
 from dpadmm._ranges import ENTRIES, SIZES, range_of, ranged
 from dpadmm.problems.sets.base import ConvexSet
 from dpadmm.problems.sets.conic.cone import Cone
-from dpadmm.problems.sets.values import expect, number, table
+from dpadmm.problems.sets.values import expect, lengths, number, table
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,6 @@ class Ball(ConvexSet):
         return np.asarray(0.0 if self.centre is None else self.centre, dtype=np.float64)
 
     def _away(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The way from the centre and its length. The largest entry is taken out, so that no square overflows."""
+        """The way from the centre and its length."""
         away = np.ascontiguousarray(x, dtype=np.float64) - self._middle
-        size = np.abs(away).max(axis=-1, initial=0.0)
-        part = away / np.where(size > 0.0, size, 1.0)[..., None]
-        return away, size * np.sqrt((part * part).sum(axis=-1))
+        return away, lengths(away)

@@ -38,6 +38,13 @@ def table(value: Any, place: str, name: str, axes: int) -> FloatArray:
     return found
 
 
+def lengths(x: FloatArray) -> FloatArray:
+    """The Euclidean length of each row. The largest entry is taken out, so that no square overflows."""
+    size = np.abs(x).max(axis=-1, initial=0.0)
+    part = x / np.where(size > 0.0, size, 1.0)[..., None]
+    return size * np.sqrt((part * part).sum(axis=-1))
+
+
 def expect(name: str, width: int, dimension: int) -> None:
     """Raises an `InputError` if a set of models with `width` coefficients is asked about others."""
     if width != dimension:
