@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.admm.perturbations import Free
+from dpadmm.admm.perturbations import Free, Output, base
 from dpadmm.admm.setting import Multiplier, TotalBudget
-from dpadmm.audit.likelihood import NOISE, RATIO, evidence
+from dpadmm.audit.likelihood import NOISE, RATIO, _subproblem, evidence, noise_scale, silent
 from dpadmm.audit.observed import messages
 from dpadmm.audit.scene import Scenario, scene
 from dpadmm.audit.transcripts import SideBySide, _cohort, _opened, transcripts
@@ -15,7 +15,9 @@ from dpadmm.engine.cohort import SimulationState
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release import perturb
+from dpadmm.release.perturb import add_noise, noise_scales
+from dpadmm.release.random_bits import SeededRandomness
 
 EXACT = {
     **{name: ALGORITHMS[name] for name in ("dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g", "obj-l", "out-l")},
@@ -135,14 +137,61 @@ def test_every_transcript_has_noise_of_its_own(monkeypatch):
     assert abs(np.corrcoef(*found[..., 0, NOISE])[0, 1]) < 0.25
 
 
-def test_words_side_by_side_are_nobody_else_s():
+def test_random_bits_side_by_side_are_nobody_else_s():
     """No two runs, agents or rounds share a word."""
     runs, agents = np.repeat(np.arange(50), 2), np.tile([0, 1], 50)
-    random_bits = [SideBySide(7, 2).random_bits(runs, agents, round, "gradient", 3) for round in (1, 2)]
-    assert np.unique(random_bits).size == 2 * 100 * 3
-    assert np.array_equal(
-        random_bits[0][:1], SeededRandomness(7).random_bits(np.array([0]), np.array([0]), 1, "gradient", 3)
-    )
+    words = [SideBySide(7, 2).stream(runs, agents, round, "gradient").words(0, 3) for round in (1, 2)]
+    assert np.unique(words).size == 2 * 100 * 3
+    alone = SeededRandomness(7).stream(np.array([0]), np.array([0]), 1, "gradient").words(0, 3)
+    assert np.array_equal(words[0][:1], alone)
+
+
+@pytest.mark.parametrize("name", ["dp-admm", "obj-g", "obj-l", "dpsgd", "fdp-admm", "dp-accelerated"])
+def test_the_noise_that_either_data_set_needs_is_a_whole_number(name):
+    """So the continuous density at a release gives the ratio of the discrete probabilities: their sums cancel."""
+    run = scene(ALGORITHMS[name], Multiplier(3.0, 1e-5), Scenario())
+    cohort = _cohort(run, 100, SideBySide(1, run.agents))
+    for message in messages(cohort, SimulationState.of(cohort), np.arange(0, 200 * run.agents, run.agents)):
+        setting = message.plan.local
+        gain = message.phase.solver.gain(setting, _subproblem(message, run.victims(200, 0)).kappa[:, 0],
+                                         message.plan.eta(message.round))  # fmt: skip
+        cell = (gain * setting.weights)[:, None] * setting.query.units(setting.columns, setting.norm_bound)
+        for side in (0, 1):
+            points = (message.release - silent(message, run.victims(200, side))) / cell
+            assert np.abs(points - np.rint(points)).max() < 1e-2
+            assert np.abs(points).max() > 2.0**30
+
+
+@pytest.mark.parametrize("name", ["dp-admm", "obj-l", "pvp", "out-l"])
+def test_the_scale_is_the_one_that_was_drawn(name, monkeypatch):
+    """In lattice points it is the whole number that the release path has drawn with."""
+    drawn = []
+
+    def noted(counts, mechanism, sensitivity, stream):
+        drawn.append(noise_scales(mechanism, np.broadcast_to(sensitivity, mechanism.noise_multiplier.shape)))
+        return add_noise(counts, mechanism, sensitivity, stream)
+
+    monkeypatch.setattr(perturb, "add_noise", noted)
+    monkeypatch.setattr(base, "add_noise", noted)
+    run = scene(ALGORITHMS[name], Multiplier(3.0, 1e-5), Scenario(rho=0.05))
+    cohort, victims = _cohort(run, 3, SideBySide(1, run.agents)), np.arange(0, 6 * run.agents, run.agents)
+    for message in messages(cohort, SimulationState.of(cohort), victims):
+        found = noise_scale(message, run.victims(6, 0))
+        points = found / (found.min() / drawn[-1][victims].min())  # in lattice points, if a point is worth that
+        np.testing.assert_allclose(points[:, 0], drawn[-1][victims], rtol=1e-12)
+        claimed = 3.0 * _moved(message, run.victims(6, 0))
+        assert np.all(found[:, 0] >= claimed)
+        np.testing.assert_allclose(found[:, 0], claimed, rtol=1e-6)
+
+
+def _moved(message, shards):
+    """How far one record moves the answer, without what rounding adds."""
+    setting, phase = message.plan.local, message.phase
+    kappa, eta = _subproblem(message, shards).kappa[:, 0], message.plan.eta(message.round)
+    norm = message.plan.noise_in(message.round).mechanism.norm
+    if isinstance(phase.perturbation, Output):
+        return phase.perturbation.sensitivity(setting, phase.solver, kappa, eta, norm)
+    return phase.solver.gain(setting, kappa, eta) * setting.gradient_sensitivity(norm)
 
 
 def test_progress_is_told():

@@ -1,6 +1,7 @@
 """Mistakes that implementations of this field really make, planted into recipes: the audit refutes every one.
 
-A broken recipe believes its own account: plan, events and claim are those of a sound one. What it does is not.
+A broken recipe believes its own account: plan, events and claim are those of a sound one. What it does is not. Mistakes
+in the release path itself are planted there, in place of one of its functions.
 """
 
 from __future__ import annotations
@@ -15,16 +16,20 @@ import pytest
 from dpadmm.admm.algorithm import Algorithm
 from dpadmm.admm.perturbations import Gradient, Output
 from dpadmm.admm.perturbations.base import Release
-from dpadmm.admm.setting import Multiplier, Noise
+from dpadmm.admm.setting import Multiplier, Noise, TotalBudget
 from dpadmm.audit.run import Audit, audit
-from dpadmm.audit.scene import Scenario
+from dpadmm.audit.scene import Scenario, scene
 from dpadmm.audit.transcripts import SideBySide
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
+from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.claims import CLAIMS, compare
 from dpadmm.privacy.events import NoOpDpEvent
 from dpadmm.privacy.mechanisms import Gaussian
-from dpadmm.problems import rows
+from dpadmm.problems.losses.quantile import Quantile
+from dpadmm.problems.shards import gather
+from dpadmm.release import noise, perturb, rows, sums
+from dpadmm.release.sums import Bounds, MarginGradient, Total
 
 
 def recipe(name: str, perturbation: Any, **changes: Any) -> Algorithm:
@@ -42,16 +47,9 @@ class Loudness(Gradient):
     size: Callable[[np.ndarray], np.ndarray] = lambda scale: scale
 
     def release(self, task):
-        return super().release(replace(task, noise=replace(task.noise, mechanism=self._wrong(task))))
-
-    def _wrong(self, task):
-        size = self.size
-
-        class Wrong(Gaussian):
-            def scale(self, sensitivity, dimension):
-                return size(super().scale(sensitivity, dimension))
-
-        return Wrong(task.noise.mechanism.noise_multiplier)
+        sensitivity, mechanism = task.setting.gradient_sensitivity(), task.noise.mechanism
+        wrong = Gaussian(self.size(mechanism.noise_multiplier * sensitivity) / sensitivity)
+        return super().release(replace(task, noise=replace(task.noise, mechanism=wrong)))
 
 
 @dataclass(frozen=True)
@@ -60,12 +58,13 @@ class OfTheDataAtHand(Gradient):
 
     def release(self, task):
         shards, setting = task.subproblem.shards, task.setting
-        norms = np.linalg.norm(shards.features, axis=1)
+        norms = np.linalg.norm(shards.real_rows, axis=1)
         longest = np.array([norms[a:b].max() for a, b in zip(shards.starts, shards.stops, strict=True)])
-        sensitivity = setting.gradient_sensitivity() * longest / setting.norm_bound
-        noisy = task.noisy(task.noise.mechanism, sensitivity, "gradient")
-        exact = task.gradients()
-        answer, memory = task.solve(lambda point: noisy(exact(point)))
+        noisy = task.noisy_sum(
+            task.noise.mechanism, "gradient", setting.sensitivity() * np.maximum(longest, 1e-3) / setting.norm_bound
+        )
+        at = task.sums()
+        answer, memory = task.solve(lambda point: noisy(at(point)))
         return Release(answer, task.noise.events), memory
 
 
@@ -99,8 +98,8 @@ class LastWithoutNoise(Output):
 class SameEveryRound(SideBySide):
     """The generator is seeded anew in every round."""
 
-    def random_bits(self, runs, agents, round, purpose, count):
-        return super().random_bits(runs, agents, 1, purpose, count)
+    def stream(self, runs, agents, round, purpose):
+        return super().stream(runs, agents, 1, purpose)
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,10 @@ def test_the_variance_for_the_deviation(epsilon):
 
 
 @every_budget
-def test_half_the_noise(epsilon):
-    found = attacked(recipe("dp-admm", Loudness(size=lambda scale: scale / 2.0)), epsilon)
+def test_half_the_noise(epsilon, monkeypatch):
+    scales = perturb.noise_scales
+    monkeypatch.setattr(perturb, "noise_scales", lambda mechanism, sensitivity: scales(mechanism, sensitivity / 2.0))
+    found = attacked("dp-admm", epsilon)
     assert found.violated
     assert found.lower_bound < gaussian.epsilon(2.0 * gaussian.mu(epsilon, DELTA), DELTA)  # and that is what leaks
 
@@ -166,8 +167,89 @@ def test_the_same_noise_in_every_round(name, epsilon):
 
 @every_budget
 def test_rows_that_are_not_clipped(epsilon, monkeypatch):
-    monkeypatch.setattr(rows, "_clip", lambda table, norms, bound, owned=False: (table, 0))
+    def unclipped(features, norm_bound, row_bound, constant=0.0, usable=None):
+        nobody = np.zeros(len(features), dtype=bool)
+        return np.rint(features / rows.cell(row_bound)).astype(np.float32), nobody, nobody
+
+    monkeypatch.setattr(rows, "encode", unclipped)
     assert attacked("dp-admm", epsilon).ratio > 5.0
+
+
+@dataclass(frozen=True)
+class Understated(Quantile):
+    """A loss whose slopes are five times the bound that it states."""
+
+    name = "understated"
+    slope_bound = 0.1
+
+
+@every_budget
+def test_slopes_that_are_not_clipped(epsilon, monkeypatch):
+    stage = Scenario(loss=Understated())
+    assert not attacked("dp-admm", epsilon, stage=stage).violated
+
+    def unclipped(query, table, x):
+        return sums.exact(table, sums.margin_kernel(table), (query.tag, query.scale, 2.0**30), x, table.width)
+
+    monkeypatch.setattr(MarginGradient, "total", unclipped)
+    assert attacked("dp-admm", epsilon, stage=stage).ratio > 2.0
+
+
+@every_budget
+def test_a_sum_that_is_not_rounded_to_the_lattice_of_its_noise(epsilon, monkeypatch):
+    monkeypatch.setattr(Total, "rounded", lambda total, shift: (total.high << 26) + total.low)
+    assert attacked("dp-admm", epsilon).ratio > 5.0
+
+
+@every_budget
+def test_noise_of_another_law(epsilon, monkeypatch):
+    """As many lattice points wide as the noise should be, and flat."""
+
+    def flat(scales, dimension, stream):
+        words = stream.words(0, dimension)
+        return ((words >> np.uint64(12)).astype(np.float64) * 2.0**-51 * scales[:, None]).astype(np.int64) - scales[
+            :, None
+        ]
+
+    monkeypatch.setattr(perturb, "discrete_gaussian", flat)
+    assert attacked("dp-admm", epsilon).violated
+
+
+class TestRounding:
+    """What rounding costs is tiny on the lattice that releases have, so here it is made as coarse as a record."""
+
+    @pytest.fixture(autouse=True)
+    def coarse(self, monkeypatch):
+        monkeypatch.setattr(sums, "COARSE_BITS", 0)
+        monkeypatch.setattr(perturb, "SMALLEST_SCALE", 1)
+        monkeypatch.setattr(noise, "SMALLEST_SCALE", 1)
+        monkeypatch.setattr(perturb, "SMOOTHING", 0.25)
+
+    def attacked(self, epsilon, monkeypatch):
+        """In 8 dimensions, where other records bring every coordinate to the edge between two lattice points."""
+        width = 8
+        along = np.ones(width) / np.sqrt(width)
+        rows = np.stack([along, 0.5**0.5 * along, 0.5**0.5 * along])
+        targets, owners = np.full(6, -1e6), np.repeat([0, 1], 3)
+        targets[3] = 1e6
+        shards = gather(np.tile(rows, (2, 1)), targets, owners, norm_bound=1.0, names=["one", "other"])
+        made = scene(DP_ADMM, TotalBudget((Budget(epsilon, DELTA),)), Scenario(agents=1, records=3, width=width))
+        monkeypatch.setattr("dpadmm.audit.run.scene", lambda *given: replace(made, shards=shards))
+        return attacked("dp-admm", epsilon)
+
+    @every_budget
+    def test_that_is_paid_for(self, epsilon, monkeypatch):
+        assert not self.attacked(epsilon, monkeypatch).violated
+
+    @every_budget
+    def test_that_is_not_paid_for(self, epsilon, monkeypatch):
+        paid = Bounds.sensitivity
+
+        def unpaid(bounds, replaced, norm, records=1):
+            return paid(bounds, replaced, norm, records) - bounds.dimension ** (1.0 / norm)
+
+        monkeypatch.setattr(Bounds, "sensitivity", unpaid)
+        assert self.attacked(epsilon, monkeypatch).violated
 
 
 @every_budget

@@ -17,8 +17,8 @@ from dpadmm.datasets.registry import load
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 

@@ -36,9 +36,10 @@ from dpadmm.engine.preprocessing.standardise import BOUND, Standard, standard
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.events import GaussianDpEvent
-from dpadmm.privacy.randomness import Randomness, SeededRandomness, derived
+from dpadmm.privacy.randomness import derived
 from dpadmm.problems.losses.capped import CAP
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.random_bits import Randomness, SeededRandomness
 from dpadmm.spec.declare import Experiment
 
 EPSILON, DELTA, SHARE, CONFIDENCE = 2.0, 1e-5, 0.2, 0.95
@@ -326,15 +327,14 @@ numbers = st.floats(-2.0, 2.0)
     loss=st.sampled_from(sorted(LOSSES)),
     relation=st.sampled_from(RELATIONS),
     intercept=st.booleans(),
-    precision=st.sampled_from(["float64", "float32"]),
     bound=st.sampled_from([0.1, 1.0, 37.0]),
 )
 @settings(max_examples=300)
 def test_no_release_lets_a_record_move_the_rounds_further_than_their_noise_covers(
-    data, loss, relation, intercept, precision, bound
+    data, loss, relation, intercept, bound
 ):
     """Views of any released numbers, rows of any direction and length, models of any size."""
-    plan = planned(loss, relation=relation, intercept=intercept, precision=precision, norm_bound=bound)
+    plan = planned(loss, relation=relation, intercept=intercept, norm_bound=bound)
     released = data.draw(arrays(float, 2 * WIDTH, elements=st.floats(-1e3, 1e3))) * bound**2
     deviation = data.draw(st.sampled_from([0.0, 1e-6, 0.05, 0.5, 30.0])) * bound**2
     view = standard(released, deviation, bound, intercept, tight=data.draw(st.booleans()))
@@ -345,7 +345,7 @@ def test_no_release_lets_a_record_move_the_rounds_further_than_their_noise_cover
     def shards(rows: FloatArray, targets: Any) -> Shards:
         encoded = plan.setting.problem.loss.encode(targets, LOSSES[loss])
         owners = np.zeros(len(rows), dtype=np.int64)
-        return gather(rows, encoded, owners, norm_bound=bound, intercept=intercept, precision=precision, names=["one"])
+        return gather(rows, encoded, owners, norm_bound=bound, intercept=intercept, names=["one"])
 
     sides = [shards(rows, targets)]
     if relation == "replace":

@@ -69,12 +69,12 @@ def test_all_that_is_asked_for_reaches_the_attack(dpadmm: Any, monkeypatch: pyte
     seen: dict[str, Any] = {}
     monkeypatch.setattr("dpadmm.audit.run.audit", lambda *one, **more: (seen.update(more), audit(*one, **more))[1])
     dpadmm(
-        "audit", "--algorithm", "dp-admm", "--epsilon", 4, "--delta", 1e-5, "--evaluation-epsilon", 1, "--lattice",
+        "audit", "--algorithm", "dp-admm", "--epsilon", 4, "--delta", 1e-5, "--evaluation-epsilon", 1,
         "--records", 5, "--rounds", 2, "--loss", "logistic", "--relation", "zero-out", "--method", "clopper-pearson",
         "--canaries", 50, "--transcripts", 500, "--confidence", 0.9, "--seed", 2,
     )  # fmt: skip
     assert seen.pop("stage") == Scenario(
-        loss="logistic", relation="zero-out", rounds=2, records=5, evaluation_epsilon=1.0, lattice=True
+        loss="logistic", relation="zero-out", rounds=2, records=5, evaluation_epsilon=1.0
     )
     assert seen.pop("progress")
     assert seen == {

@@ -4,7 +4,13 @@ Everything but the victim's records is known to the attacker: what was broadcast
 those, a release is what the recipe would answer without noise, plus noise of a known density. So the evidence of a
 round is the difference of two log-densities, and that of a transcript their sum.
 
-* noise on a gradient or an answer, one step a round: exact, for every mechanism that states its density;
+A release is made of integers with discrete noise of an integer scale s (`release/`), whose probabilities are the values
+of the continuous density at the integers over their sum. The sum is the same wherever the noise is centred on an
+integer, so it cancels, and the continuous density at the value that was released gives the exact ratio. The scale is
+the one that was really drawn: s times what a lattice point is worth, a little more than multiplier times sensitivity.
+
+* noise on a gradient, one step a round: exact, for every mechanism that states its density;
+* noise on an answer, one step: exact but for the rounding of the answer to its lattice, 2^-30 of the noise;
 * noise in an objective: exact, by the change of variables from the noise to the minimiser (its whisper of output noise
   is left out);
 * several steps a round, and mini-batches: what a round answers on average stands for what it answers; a good statistic,
@@ -18,15 +24,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpadmm._arrays import FloatArray, WordArray
+from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Phase
 from dpadmm.admm.perturbations import Objective, Output, Unperturbed
 from dpadmm.admm.rounds import solve_and_perturb, subproblem
+from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers import GradientSteps, Solver
 from dpadmm.admm.solvers.base import Subproblem
 from dpadmm.audit.observed import EVALUATION, Message
-from dpadmm.privacy.mechanisms import Mechanism
+from dpadmm.privacy.mechanisms import Mechanism, SimulatedMechanism
 from dpadmm.problems.shards import Shards
+from dpadmm.release.perturb import noise_scales, spacing
+from dpadmm.release.random_bits import Stream
+from dpadmm.release.sums import COARSE_BITS
 
 RATIO, NOISE = 0, 1  # kinds of evidence
 
@@ -74,7 +84,8 @@ def _by_estimate(message: Message, shards: Shards) -> tuple[FloatArray, FloatArr
     setting, mechanism = message.plan.setting, message.plan.evaluation
     assert mechanism is not None
     share = setting.problem.loss.mistakes(shards, message.common) / setting.counts
-    scale = mechanism.noise_multiplier * setting.unit_size / setting.counts
+    points = noise_scales(mechanism, np.full(setting.agents, float(setting.unit_size << COARSE_BITS)))
+    scale = np.ldexp(points, -COARSE_BITS) / setting.counts
     noise = (message.release - share[:, None]) / scale[:, None]
     return mechanism.log_density(noise), noise
 
@@ -84,18 +95,38 @@ def silent(message: Message, shards: Shards) -> FloatArray:
     plan = message.plan
     quiet = tuple(replace(phase, solver=_whole(phase), perturbation=Unperturbed()) for phase in plan.algorithm.phases)
     twin = replace(plan, algorithm=replace(plan.algorithm, phases=quiet))
-    return solve_and_perturb(twin, message.before, shards, message.common, message.round, _no_words)[0].value
+    return solve_and_perturb(twin, message.before, shards, message.common, message.round, _no_bits)[0].value
 
 
 def noise_scale(message: Message, shards: Shards) -> FloatArray:
-    """Of the noise on a release, if that is one step; (rows, 1)."""
+    """Of the noise on a release, as it was drawn, if that is one step; (rows, 1) or (rows, D)."""
     setting, phase, mechanism = message.plan.local, message.phase, _mechanism(message)
-    kappa, eta = _subproblem(message, shards).kappa[:, 0], message.plan.eta(message.round)
-    if isinstance(phase.perturbation, Output):
-        moved = phase.perturbation.sensitivity(setting, phase.solver, kappa, eta, mechanism.norm)
-    else:
-        moved = phase.solver.gain(setting, kappa, eta) * setting.gradient_sensitivity(mechanism.norm)
-    return (mechanism.noise_multiplier * moved)[:, None]
+    given, eta = _subproblem(message, shards), message.plan.eta(message.round)
+    perturbation = phase.perturbation
+    if isinstance(perturbation, Output):
+        point = message.before.memory.point
+        moved = perturbation.moved(setting, phase.solver, given, point, eta[:, None], mechanism.norm)
+        return _drawn_on_answers(mechanism, moved, setting.dimension)[:, None]
+    gain = phase.solver.gain(setting, given.kappa[:, 0], eta)[:, None]
+    return gain * _drawn_on_sums(mechanism, setting)
+
+
+def _drawn_on_sums(mechanism: Mechanism, setting: Setting) -> FloatArray:
+    """The scale of the noise on a sum of gradients, in the units of the gradient."""
+    if isinstance(mechanism, SimulatedMechanism):
+        return (mechanism.noise_multiplier * setting.gradient_sensitivity())[:, None]
+    units = np.atleast_1d(setting.query.units(setting.columns, setting.norm_bound))
+    points = noise_scales(mechanism, np.full(setting.agents, setting.sensitivity(mechanism.norm)))
+    return np.asarray(points[:, None] * setting.weights[:, None] * units)
+
+
+def _drawn_on_answers(mechanism: Mechanism, moved: FloatArray, dimension: int) -> FloatArray:
+    """The scale of the noise on a value that one record moves so far, in the units of the value."""
+    if isinstance(mechanism, SimulatedMechanism):
+        return mechanism.noise_multiplier * moved
+    cells = spacing(mechanism, moved, dimension)
+    rounding = dimension if mechanism.norm == 1 else np.sqrt(dimension)
+    return cells * noise_scales(mechanism, moved / cells + rounding)
 
 
 def _subproblem(message: Message, shards: Shards) -> Subproblem:
@@ -113,5 +144,5 @@ def _whole(phase: Phase) -> Solver:
     return solver
 
 
-def _no_words(purpose: str, count: int) -> WordArray:
+def _no_bits(purpose: str) -> Stream:
     raise RuntimeError(f"nothing is drawn without noise, and yet there was a draw for {purpose!r}")

@@ -48,7 +48,6 @@ class Scenario:
         norm_bound: Length of the longest row.
         broadcast: What a server that cheats sends before round one.
         evaluation_epsilon: Of one estimate of the error on the victim's own records, at the end.
-        lattice: Whether noise is put on one lattice with the value, as real owners do.
     """
 
     loss: str | Loss | None = None  # a name, an import path or a loss
@@ -61,7 +60,6 @@ class Scenario:
     norm_bound: float = 1.0
     broadcast: tuple[float, ...] | None = None  # what a server that cheats sends before round one
     evaluation_epsilon: float | None = None  # of one estimate of the error on the victim's own records, at the end
-    lattice: bool = False  # noise as real owners add it: on one lattice with the value
 
 
 @dataclass(frozen=True, eq=False)

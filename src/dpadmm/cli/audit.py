@@ -67,7 +67,6 @@ def audit(
     updates: Annotated[int | None, declared("updates", rich_help_panel=None)] = None,
     mechanism: Annotated[str | None, declared("mechanism", rich_help_panel=None)] = None,
     evaluation_epsilon: Annotated[float | None, declared("evaluation_epsilon", rich_help_panel=None)] = None,
-    lattice: Annotated[bool, typer.Option("--lattice", help="Noise on a lattice, as real owners add it.")] = False,
     records: Annotated[int, typer.Option("--records", help="Of each agent.")] = 10,
     seed: Annotated[int, typer.Option("--seed", help="Seed of all that is drawn.")] = 0,
     write: Annotated[
@@ -108,7 +107,6 @@ def audit(
             rounds=rounds,
             records=records,
             evaluation_epsilon=evaluation_epsilon,
-            lattice=lattice,
         ),
         "paper_noise": paper_noise,
         "method": method,

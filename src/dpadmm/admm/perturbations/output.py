@@ -10,7 +10,7 @@ from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
 from dpadmm.admm.perturbations.base import Additive, Release, Task
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Memory, Solver
+from dpadmm.admm.solvers.base import Memory, Solver, Subproblem
 from dpadmm.errors import InputError
 from dpadmm.problems.sets import Whole
 
@@ -71,18 +71,22 @@ class Output(Additive):
         euclidean = gain * (setting.gradient_sensitivity() + 2.0 * solver.tolerance) + 2.0 * domain.tolerance
         return euclidean * np.sqrt(setting.dimension) if norm == 1 else euclidean
 
+    def moved(
+        self, setting: Setting, solver: Solver, subproblem: Subproblem, point: FloatArray, eta: FloatArray, norm: int
+    ) -> FloatArray:
+        """How far one record can move the result of a step from a public point, computed in floating point; (n,)."""
+        exact = self.sensitivity(setting, solver, subproblem.kappa[:, 0], eta[:, 0], norm)
+        if not solver.first_order:
+            return exact
+        rounding = 2.0 * ROUNDING * (setting.dimension + 64.0) * solver.size(subproblem, point, eta)
+        return exact + rounding * (np.sqrt(setting.dimension) if norm == 1 else 1.0)
+
     def release(self, task: Task) -> tuple[Release, Memory]:
-        mechanism, kappa, eta = task.noise.mechanism, task.subproblem.kappa[:, 0], task.eta[:, 0]
-        moved = self.sensitivity(task.setting, task.solver, kappa, eta, mechanism.norm)
-        if not task.solver.first_order:
-            answer, memory = task.solve(emit=task.noisy(mechanism, moved, "output"))
-            return Release(answer, task.noise.events), memory
+        setting, solver, given, mechanism = task.setting, task.solver, task.subproblem, task.noise.mechanism
         points = [task.memory.point]  # where a step starts: what the last one has released
 
         def sensitivity() -> FloatArray:
-            rounding = 2.0 * ROUNDING * (task.setting.dimension + 64.0)
-            size = task.solver.size(task.subproblem, points[-1], task.eta)
-            return moved + rounding * size * (np.sqrt(task.setting.dimension) if mechanism.norm == 1 else 1.0)
+            return self.moved(setting, solver, given, points[-1], task.eta, mechanism.norm)
 
         noisy = task.noisy(mechanism, sensitivity, "output")
 
