@@ -73,11 +73,11 @@ def check_bounds(problem: SmallProblem, rng: np.random.Generator) -> dict[str, f
     Raises:
         ContractError: with records and model that violate a bound.
     """
-    loss, reached = problem.loss, {}
+    loss, reached = problem.loss, check_contributions(problem, rng)
     for norm in NORMS:
         row_bound = problem.bound * (math.sqrt(problem.width) if norm == 1 else 1.0)
         alone = worst_records(problem, rng, loss.gradient, partial(_length, norm))
-        pair = worst_pairs(problem, rng, norm, alone[0])
+        pair = worst_pairs(problem, rng, loss.gradient, norm, alone[0])
         for what, bound, (cases, found) in (
             (f"gradient_bound in the {norm}-norm", loss.gradient_bound(row_bound, norm), alone),
             (f"sensitivity (zero-out, {norm}-norm)", loss.sensitivity(row_bound, Relation.ZERO_OUT, norm), alone),
@@ -89,6 +89,29 @@ def check_bounds(problem: SmallProblem, rng: np.random.Generator) -> dict[str, f
         bound = loss.curvature_bound(problem.bound) or 0.0
         reached["curvature_bound"] = _held(problem, "curvature_bound", bound, cases, found)
     return reached
+
+
+def check_contributions(problem: SmallProblem, rng: np.random.Generator) -> dict[str, float]:
+    """No record's integers exceed what the query says of them: alone in both norms, and replaced in the 2-norm.
+
+    Returns:
+        What share of each bound was reached.
+
+    Raises:
+        ContractError: with records and model that violate a bound.
+    """
+    bounds = problem.query.bounds(problem.width, problem.bound)
+    alone = worst_records(problem, rng, problem.contributions, partial(_length, 2))
+    level = worst_records(problem, rng, problem.contributions, partial(_length, 1))
+    pair = worst_pairs(problem, rng, problem.contributions, 2, alone[0])
+    return {
+        what: _held(problem, what, float(bound), cases, found)
+        for what, bound, (cases, found) in (
+            ("norm of the query, in cells", bounds.norm, alone),
+            ("norm1 of the query, in cells", bounds.norm1, level),
+            ("apart of the query, in cells", bounds.apart, pair),
+        )
+    }
 
 
 def _held(problem: SmallProblem, what: str, bound: float, cases: Cases, found: float) -> float:
@@ -107,7 +130,7 @@ def worst_records(
     problem: SmallProblem, rng: np.random.Generator, method: Method, measure: Measure
 ) -> tuple[Cases, float]:
     """The record and model whose answer measures most."""
-    rows, targets, models = problem.random_records(rng, 3000 if method == problem.loss.gradient else 500)
+    rows, targets, models = problem.random_records(rng, 500 if method == problem.loss.hessian else 3000)
     found = Cases(rows[:, None], targets[:, None], models)
     for some, at in (
         (problem.adversarial_rows(rng), problem.adversarial_models(rng)),
@@ -128,7 +151,7 @@ def _largest(
 ) -> Cases:
     """Of every record (all targets) at every model, those whose answers measure most."""
     known, targets = crossed(rows, problem.every_target())
-    numbers_each = len(targets) * problem.dimension * (1 if method == problem.loss.gradient else problem.dimension)
+    numbers_each = len(targets) * problem.dimension * (problem.dimension if method == problem.loss.hessian else 1)
     if len(at) * numbers_each > TOGETHER:
         at = at[rng.permutation(len(at))[: max(1, TOGETHER // numbers_each)]]
     answers = at_each(method, problem.shards(known, targets), at)
@@ -137,14 +160,16 @@ def _largest(
     return Cases(known[record][:, None], targets[record][:, None], at[model])
 
 
-def worst_pairs(problem: SmallProblem, rng: np.random.Generator, norm: int, steep: Cases) -> tuple[Cases, float]:
+def worst_pairs(
+    problem: SmallProblem, rng: np.random.Generator, method: Method, norm: int, steep: Cases
+) -> tuple[Cases, float]:
     """Two records whose gradients at one model are furthest apart; `steep` is a record with a long gradient."""
     mirrored = np.vstack([steep.rows[0], -steep.rows[0]])
     rows, targets = crossed(np.vstack([problem.adversarial_rows(rng), mirrored]), problem.every_target())
     at = problem.adversarial_models(rng)
     most = max(1, TOGETHER // (len(targets) * max(len(targets), problem.dimension)))
     at = np.vstack([steep.models, at[rng.permutation(len(at))[:most]]])
-    gradients = at_each(problem.loss.gradient, problem.shards(rows, targets), at)
+    gradients = at_each(method, problem.shards(rows, targets), at)
     apart = np.stack([cdist(each, each, "cityblock" if norm == 1 else "euclidean") for each in gradients])
     model, pair = np.divmod(np.argsort(apart, axis=None)[-2 * KEPT :], len(targets) ** 2)
     one, other = np.divmod(pair, len(targets))
@@ -153,7 +178,7 @@ def worst_pairs(problem: SmallProblem, rng: np.random.Generator, norm: int, stee
         problem,
         rng,
         Cases(rows[both], targets[both], at[model]),
-        lambda cases: _length(norm, np.diff(cases.answers(problem, problem.loss.gradient), axis=1)),
+        lambda cases: _length(norm, np.diff(cases.answers(problem, method), axis=1)),
     )
 
 

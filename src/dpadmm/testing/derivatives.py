@@ -215,7 +215,7 @@ def check_totality(problem: SmallProblem, rng: np.random.Generator) -> None:
                 problem.part,
                 "finite at large margins",
                 f"{method.__name__} is {found[wrong][0]} at the model {numbers(models[model])}, for the record "
-                f"{numbers(shards.features[record])} with the encoded target {shards.targets[record]}.",
+                f"{numbers(rows[record // len(targets)])} with the encoded target {shards.targets[record]}.",
                 "Write it so that nothing overflows: whether a sum is a number must not depend on the records.",
             )
 

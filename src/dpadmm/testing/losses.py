@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.problems.losses.base import Loss, MarginLoss
-from dpadmm.testing import batches, bounds, derivatives, interface, margins
+from dpadmm.testing import batches, bounds, derivatives, integers, interface, margins
 from dpadmm.testing.contract import Report
 from dpadmm.testing.problems import SmallProblem
 
@@ -29,7 +29,8 @@ def check_loss(
 
     Derivatives are compared with differences; public bounds with the worst records that a search finds, on the norm
     bound, at models and targets far and near, and for losses of the margin on a dense grid of margins. Answers must not
-    depend on other agents, on their order, or on how rows are stored.
+    depend on other agents, on their order, or on how rows are stored. What is released is a sum of integers: it must be
+    the same however records are grouped, ordered and computed, and no record's integers may exceed their bounds.
 
     Args:
         loss: a `Loss` of the library or of your own.
@@ -74,7 +75,11 @@ def check_loss(
         lambda: bounds.check_bounds(short, rng),
         lambda: measured.update(bounds.check_bounds(problem, rng)),
     ]
-    suite["batches, order, sparse rows, precision"] = [
+    suite["exact integer sums"] = [
+        lambda: integers.check_integers(problem, rng),
+        lambda: integers.check_integers(wide, rng),
+    ]
+    suite["batches, order, sparse rows"] = [
         lambda: batches.check_batches(problem, rng),
         lambda: batches.check_batches(wide, rng),
     ]

@@ -17,6 +17,7 @@ from dpadmm.audit.neighbours import CLASSES
 from dpadmm.errors import InputError
 from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.sums import Query
 from dpadmm.testing.contract import ContractError
 
 SOME_TARGETS = (-1000.0, -1.0, -0.1, 0.0, 0.1, 1.0, 1000.0)
@@ -61,6 +62,15 @@ class SmallProblem:
     @property
     def methods(self) -> list[Method]:
         return [self.loss.values, self.loss.gradient, *([self.loss.hessian] if self.bends else [])]
+
+    @property
+    def query(self) -> Query:
+        return self.loss.query(self.classes)
+
+    def contributions(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        """The integers of the query, for agents of few records: doubles hold them exactly."""
+        total = self.query.total(shards, x)
+        return np.asarray(total.high * 2.0**26 + total.low, dtype=np.float64)
 
     @cached_property
     def _targets(self) -> NDArray[Any]:
