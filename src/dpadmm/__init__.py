@@ -10,8 +10,9 @@ Names are loaded when they are first used, so that importing the package stays q
 from __future__ import annotations
 
 import importlib as _importlib
-import importlib.metadata as _metadata
 import typing as _typing
+
+from dpadmm._version import __version__ as __version__
 
 if _typing.TYPE_CHECKING:
     from dpadmm.datasets import open_folder, write_folder
@@ -35,8 +36,6 @@ if _typing.TYPE_CHECKING:
     from dpadmm.problems.shards import Shards, gather
     from dpadmm.problems.stored_shards import StoredShards, gather_blocks
     from dpadmm.spec.declare import Experiment
-
-__version__ = _metadata.version("dpadmm")
 
 _PUBLIC = {
     "dpadmm.datasets": ("open_folder", "write_folder"),

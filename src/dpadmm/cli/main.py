@@ -57,7 +57,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from dpadmm import __version__
+        from dpadmm._version import __version__
 
         typer.echo(f"dpadmm {__version__}")
         raise typer.Exit

@@ -149,6 +149,7 @@ _FROM_FILES: dict[str, Callable[[str | None], str | None]] = {"set": _set, "topo
 
 def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:
     """What flags then change: a spec file, the interrupted run's own spec, or the defaults."""
+    from dpadmm.engine.output.checkpoint import refuse_earlier
     from dpadmm.spec.declare import Experiment
     from dpadmm.spec.toml import read
 
@@ -160,6 +161,7 @@ def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:
         kept = out / "spec.toml"
         if not kept.is_file():
             raise InputError(f"--out {str(out)!r} holds no interrupted run to resume.")
+        refuse_earlier(out)
         return read(kept)
     return Experiment()
 

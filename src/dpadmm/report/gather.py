@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dpadmm import __version__
+from dpadmm._version import __version__
 from dpadmm.errors import InputError
 from dpadmm.report.charts import budget, convergence, model, network
 from dpadmm.report.document import Document, RunCard

@@ -99,7 +99,7 @@ def read(path: Path) -> Found:
         rounds=rounds,
         error=error,
         spec=text,
-        experiment=None if kind == "power-flow" else loads(text, str(spec)),
+        experiment=None if kind == "power-flow" else loads(text, str(spec), ended=True),
         facts=facts,
         result=result,
         model=_json(path / "model.json") if result is not None else None,

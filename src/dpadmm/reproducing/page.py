@@ -12,6 +12,7 @@ from dpadmm.reproducing.results import Results, load
 from dpadmm.reproducing.target import Target
 
 RESULTS = "results"
+OLD_NUMBERS = ("0.1.0",)  # versions from which the same seed gives other numbers today
 MOST_ROWS = 60  # of a figure's table; the rest is in its file
 OPENING = """# Reproductions
 
@@ -32,7 +33,14 @@ HEADER = ("| verdict | figure | claim | scale | true total epsilon |", "|---|---
 def page(targets: Sequence[Target], folder: Path) -> str:
     """The whole page; a figure is shown at the largest scale there are results of."""
     shown = {target.id: _best(target, folder) for target in targets}
-    lines = [OPENING, *HEADER]
+    lines = [OPENING]
+    old = sorted({results.version for results in shown.values() if results is not None and _is_old(results)})
+    if old:
+        lines += [
+            f"**Some results were made with {', '.join(old)}** and say so. Seeded numbers have changed since.",
+            "",
+        ]
+    lines += HEADER
     lines += [_row(target, shown[target.id]) for target in targets]
     for paper, title in PAPERS.items():
         mine = [target for target in targets if target.paper == paper]
@@ -45,6 +53,10 @@ def page(targets: Sequence[Target], folder: Path) -> str:
 def _best(target: Target, folder: Path) -> Results | None:
     found = (load(target, scale, folder / RESULTS / scale) for scale in reversed(tuple(target.scales)))
     return next((each for each in found if each is not None), None)
+
+
+def _is_old(results: Results) -> bool:
+    return results.version in OLD_NUMBERS
 
 
 def _row(target: Target, results: Results | None) -> str:
@@ -71,6 +83,8 @@ def _section(target: Target, results: Results | None, folder: Path) -> list[str]
     lines = ["", f"### {target.paper} {target.figure}", "", f"{title}. Claim: {target.claim}"]
     if results is None:
         return [*lines, "", "No results are kept."]
+    if _is_old(results):
+        lines += ["", f"Made with {results.version}; seeded numbers have changed since."]
     lines += ["", results.sentence]
     if target.remark:
         lines += ["", target.remark]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpadmm import __version__
 from dpadmm._files import read_json, write_json
+from dpadmm._version import __version__
 from dpadmm.engine.output.status import alive
 from dpadmm.engine.result import Result
 from dpadmm.engine.run import train

@@ -71,7 +71,7 @@ def choose(run: RunSpec, facts: Facts) -> tuple[RunSpec, tuple[str, ...]]:
     """The spec with recipe, loss and all of its numbers, and why."""
     run = _with_loss(_with_recipe(run), facts.classes)
     if run.mechanism is None and not (run.delta or run.deltas):
-        run = replace(run, mechanism="gamma-norm")
+        run = replace(run, mechanism="laplace")  # the pure noise that real owners can add
     loss = resolve.loss(run)
     nu, gaussian = _noise(run, loss, facts)
     kind = CLASSES if facts.classes else NUMBERS

@@ -9,11 +9,11 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from dpadmm._version import __version__
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.setting import TotalBudget
 from dpadmm.privacy.accounting import Guarantee, best
@@ -27,7 +27,7 @@ COSTLY_EVALUATIONS = 24  # of mini-batches, or of rounds that all differ: they t
 
 
 def versions() -> dict[str, str]:
-    return {"dpadmm": version("dpadmm"), "numpy": np.__version__, "python": platform.python_version()}
+    return {"dpadmm": __version__, "numpy": np.__version__, "python": platform.python_version()}
 
 
 def described(plan: Plan, run: RunSpec, names: Sequence[str], every: int = 1) -> dict[str, Any]:

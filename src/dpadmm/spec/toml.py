@@ -15,6 +15,9 @@ from dpadmm.errors import InputError, unknown
 from dpadmm.spec.declare import TABLES, Experiment, FederationSpec
 from dpadmm.spec.part import Part
 
+REMOVED = {("run", "precision"): "rows are integers since 0.2.0, and there is one precision; delete the line"}
+"""Keys that there were, and why they are gone."""
+
 
 def dumps(experiment: Experiment) -> str:
     """As a spec file; what is left to the recipe is left out.
@@ -39,8 +42,14 @@ def _written(value: Any) -> Any:
     return value.written if isinstance(value, Part) else value
 
 
-def loads(text: str, where: str = "the spec") -> Experiment:
-    """An experiment from the text of a spec file."""
+def loads(text: str, where: str = "the spec", ended: bool = False) -> Experiment:
+    """An experiment from the text of a spec file.
+
+    Args:
+        text: The file's.
+        where: Names it in errors.
+        ended: It is of a run that was begun earlier, and is only reported: keys that are gone since are passed over.
+    """
     tables = parse_toml(text, where)
     result = Experiment()
     for table, values in tables.items():
@@ -49,6 +58,10 @@ def loads(text: str, where: str = "the spec") -> Experiment:
         if not isinstance(values, Mapping):
             raise InputError(f"{where}: {table} must be a table, [{table}], with keys below it.")
         for name, value in values.items():
+            if (table, name) in REMOVED:
+                if not ended:
+                    raise InputError(f"key {name!r} in [{table}] of {where}: {REMOVED[table, name]}.")
+                continue
             if name not in names(TABLES[table]):
                 raise unknown(f"key in [{table}] of {where}", name, names(TABLES[table]))
             result = result.changed(where, **{name: value})

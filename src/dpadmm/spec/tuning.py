@@ -104,5 +104,5 @@ def _read(plan: Plan, solver: Sgd) -> int:
     counts = plan.setting.counts
     drawn = float((solver.rates(counts) * counts).sum())
     if isinstance(solver, Svrg):
-        return int(counts.sum() + (solver.steps - 1) * drawn)
-    return int(solver.steps * drawn)
+        return round(float(counts.sum()) + (solver.steps - 1) * drawn)
+    return round(solver.steps * drawn)

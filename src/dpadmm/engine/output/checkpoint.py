@@ -22,6 +22,7 @@ from dpadmm.engine.output.history import History
 from dpadmm.errors import InputError
 
 _HISTORY = "history."
+_SERIES = 2  # counts the changes of what a seed comes to; files of 0.1.0 do not say theirs, which was 1
 # What NumPy and its archives raise for bytes that are none of theirs.
 _UNREADABLE = (OSError, ValueError, EOFError, KeyError, RuntimeError, BadZipFile, struct.error, zlib.error)
 
@@ -47,7 +48,7 @@ def save(path: Path, digest: str, state: Saved, history: History, durable: bool 
         history: What was measured so far.
         durable: Waits for the disk. Where a lost checkpoint costs nothing, nobody has to wait.
     """
-    arrays = {"digest": np.array(digest), **state.shared.to_arrays(), **state.to_arrays()}
+    arrays = {"digest": np.array(digest), "series": np.array(_SERIES), **state.shared.to_arrays(), **state.to_arrays()}
     arrays |= {f"{_HISTORY}{name}": values for name, values in history.to_arrays().items()}
     with atomic_open(path, durable=durable) as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -66,16 +67,11 @@ def load(path: Path, digest: str, assemble: Callable[[State, Mapping[str, Any]],
         The whole state, and what was measured so far.
 
     Raises:
-        InputError: The file cannot be read, lacks something, or belongs to another run; says what to do.
+        InputError: The file cannot be read, lacks something, belongs to another run, or was made with a version whose
+            numbers were others; says what to do.
     """
-    try:
-        # Opened here, because NumPy leaves a file open that it cannot make sense of.
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = dict(file)
-        made_by = str(arrays["digest"])
-    except _UNREADABLE as error:
-        raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run again.") from None
-    if made_by != digest:
+    arrays = _opened(path)
+    if str(arrays["digest"]) != digest:
         raise InputError(
             f"checkpoint {str(path)!r} belongs to another spec: it is of a run on other terms; resume with the spec "
             "it was made by."
@@ -87,3 +83,27 @@ def load(path: Path, digest: str, assemble: Callable[[State, Mapping[str, Any]],
         raise InputError(f"checkpoint {str(path)!r} lacks {error}; start the run again.") from None
     except (TypeError, ValueError) as error:
         raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run again.") from None
+
+
+def refuse_earlier(folder: Path) -> None:
+    """Raises an `InputError` if a run's checkpoint cannot be read, or was made with a version of other numbers."""
+    for path in sorted(folder.glob("checkpoint*.npz")):
+        _opened(path)
+
+
+def _opened(path: Path) -> dict[str, Any]:
+    """The arrays of a file of today's numbers."""
+    try:
+        # Opened here, because NumPy leaves a file open that it cannot make sense of.
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = dict(file)
+        _, series = arrays["digest"], int(arrays.get("series", 1))
+    except _UNREADABLE as error:
+        raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run again.") from None
+    if series != _SERIES:
+        made = "0.1.0" if series < _SERIES else "a later version"
+        raise InputError(
+            f"checkpoint {str(path)!r} was made with {made}; noise and sums have changed, so that the run cannot go on "
+            f"as it was. Start it anew, in another folder."
+        )
+    return arrays

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm._files import atomic_write, write_json
+from dpadmm.engine.output.checkpoint import refuse_earlier
 from dpadmm.engine.output.model import described_model
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
@@ -41,6 +42,7 @@ class Folder:
         if resume:
             if not spec.exists():
                 raise InputError(f"{str(path)!r} holds no interrupted run to resume.")
+            refuse_earlier(path)
             if toml.dumps(toml.read(spec)) != written:
                 raise InputError(
                     f"the run in {str(path)!r} has another spec; resume it with the spec it was started by."

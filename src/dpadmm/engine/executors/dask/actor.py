@@ -23,6 +23,7 @@ from scipy.sparse import csr_array
 
 from dpadmm._arrays import FloatArray
 from dpadmm._threads import one_thread_pool
+from dpadmm._version import __version__
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState
 from dpadmm.engine.cohort import RUN, Batch
@@ -123,9 +124,10 @@ def facts() -> dict[str, str]:
     home, sources = Path(__file__).parents[3], hashlib.sha256()
     for path in sorted(home.rglob("*.py")):
         sources.update(path.relative_to(home).as_posix().encode() + path.read_bytes())
-    packages = ("dpadmm", "numpy", "scipy", "numba", "dask", "distributed")
+    packages = ("numpy", "scipy", "numba", "dask", "distributed")
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
+        "dpadmm": __version__,
         **{name: version(name) for name in packages},
         "sources of dpadmm": sources.hexdigest()[:12],
     }
