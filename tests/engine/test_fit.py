@@ -8,8 +8,8 @@ from dpadmm.engine.fit import fit, spent
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import Loss
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec.declare import Experiment
 
 LOUD = 1e8  # an epsilon at which nothing of the noise is seen

@@ -13,7 +13,7 @@ from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from dpadmm.engine.metrics import Observer
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.privacy.events import GaussianDpEvent, PureDpEvent
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 
 
 def logistic(a, b, x):

@@ -18,7 +18,7 @@ from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import NoOpDpEvent
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec.declare import Experiment
 
 RECYCLED = ["private-r-admm", "private-mr-admm"]

@@ -20,8 +20,8 @@ from dpadmm.privacy.accounting import best
 from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.memory import MemoryLedger
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import gather
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec.declare import Experiment
 
 
@@ -203,61 +203,22 @@ def test_progress_is_told_every_measured_round(experiment):
     assert told == [(0, 4, 1), (0, 8, 2), (0, 12, 3)]
 
 
-# -- records in float32 ------------------------------------------------------------------------------------------------
-
-ROUNDED = {
-    "obj-g": {"algorithm": "obj-g", "set": "box:0.5", "updates": 2},
-    "obj-g softmax": {"algorithm": "obj-g", "loss": "softmax", "source": "tiny-multiclass"},
-    "obj-l": {"algorithm": "obj-l"},
-    "out-g": {"algorithm": "out-g"},
-    "dp-admm": {"algorithm": "dp-admm"},
-    "dp-admm softmax": {"algorithm": "dp-admm", "loss": "softmax", "source": "tiny-multiclass", "intercept": True},
-    "dpsgd squared": {"algorithm": "dpsgd", "loss": "squared", "source": "tiny-regression"},
-}
-rounded = pytest.mark.parametrize("changes", ROUNDED.values(), ids=ROUNDED)
-
-
-@rounded
-def test_a_run_in_float32_repeats_and_is_close_to_the_one_in_float64(changes, experiment, same):
-    spec = experiment(precision="float32", **changes)
-    result = train(spec)
-    same(result, train(spec))
-    assert prepare(spec).shards.precision == prepare(spec).test.precision == "float32"
-    exact = train(experiment(**changes))
-    assert result.models.dtype == np.float64
-    assert (result.models != exact.models).any()
-    # Softmax's noise is louder by what float32 sums may lose: 80 units of 2^-24 for each of some 30 records.
-    np.testing.assert_allclose(result.models, exact.models, rtol=0, atol=1e-3 * np.abs(exact.models).max())
-    assert result.guarantee == exact.guarantee
-    for name in ("train_loss", "objective"):
-        np.testing.assert_allclose(result.history[name], exact.history[name], rtol=1e-4)
-
-
-@rounded
-def test_in_float32_repeats_side_by_side_are_repeats_one_by_one(changes, experiment, monkeypatch):
-    spec = experiment(precision="float32", repeats=3, **changes)
-    together = train(spec)
-    monkeypatch.setattr(module, "NUMBERS_AT_ONCE", 1)
-    assert len(module._groups(prepare(spec))) == 3
-    np.testing.assert_array_equal(together.models, train(spec).models)
+# -- batches ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", ["obj-g", "dp-admm"])
-def test_a_batch_of_agents_in_float32_is_batches_of_one(algorithm, experiment):
+def test_a_batch_of_agents_is_batches_of_one(algorithm, experiment):
     """Each agent by itself, over its own records gathered apart, gives the rows of the cohort bit for bit."""
-    prepared = prepare(
-        experiment(algorithm, loss="softmax", source="tiny-multiclass", precision="float32", split="dirichlet:0.5")
-    )
+    prepared = prepare(experiment(algorithm, loss="softmax", source="tiny-multiclass", split="dirichlet:0.5"))
     plan, shards, seeded = prepared.plan, prepared.shards, SeededRandomness(3)
     together = Cohort.of(plan, shards, [0], seeded)
     alone = [together.whole.agent(SimulationState.of(together).agents, 0)]
     for i, (first, last) in enumerate(zip(shards.starts, shards.stops, strict=True)):
         own = gather(
-            shards.features[first:last],
+            shards.real_rows[first:last],
             shards.targets[first:last],
             np.zeros(last - first, dtype=int),
             norm_bound=shards.norm_bound,
-            precision="float32",
         )
         np.testing.assert_array_equal(own.features, shards.features[first:last])
         rows = plan.take([i])
@@ -269,13 +230,6 @@ def test_a_batch_of_agents_in_float32_is_batches_of_one(algorithm, experiment):
         with one_thread_pool():
             batch, *single = (agent.answer(Request(RUN, RUN, round, common)).value for agent in alone)
         np.testing.assert_array_equal(batch, np.concatenate(single))
-
-
-@pytest.mark.parametrize("algorithm", ["admm", "pvp", "dvp"])
-def test_exact_solves_are_refused_in_float32_before_anything_is_written(algorithm, experiment, tmp_path):
-    with pytest.raises(InputError, match=r"solver 'exact' cannot reach its tolerance on float32 records"):
-        train(experiment(algorithm, precision="float32"), out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 # -- local updates -----------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     ("algorithm", "kind", "changes"),
     [
         ("dp-admm", "classification", {"repeats": 3}),
-        ("dp-admm", "classification", {"intercept": True, "precision": "float32", "evaluation_epsilon": 0.5}),
+        ("dp-admm", "classification", {"intercept": True, "evaluation_epsilon": 0.5}),
         ("obj-g", "multiclass", {"loss": "softmax", "set": "box:0.5", "rounds": 4}),
         ("ps-admm", "classification", {"relation": "zero-out", "rounds": 2, "repeats": 2}),
         ("admm", "classification", {"rounds": 4, "loss": "smoothed-hinge"}),

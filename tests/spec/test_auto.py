@@ -95,7 +95,6 @@ NAMED = {
     "penalty": "l1",
     "strength": 0.02,
     "norm_bound": 0.8,
-    "precision": "float32",
     "relation": "zero-out",
     "weighting": "records",
     "mechanism": "gamma-norm",

@@ -39,7 +39,7 @@ def test_a_request_that_makes_no_sense_is_refused(spec, said):
     ("numbers", "said"),
     [
         ({"noise_multiplier": -2.0}, r"the run: noise_multiplier = -2.0 must be 0 or a number from 1e-09"),
-        ({"epsilon": 0.0}, r"the run: epsilon = 0.0 must be a number from 1e-09 to 1e\+09"),
+        ({"epsilon": 0.0}, r"the run: epsilon = 0.0 must be a number from 1e-09 to 1e\+15"),
         ({"epsilon": -1.0}, r"epsilon = -1.0 must be"),
         ({"epsilon": 1.0, "delta": 1.0}, r"delta = 1.0 must be 0 or a number from"),
         ({"epsilon": 1.0, "delta": -0.1}, r"delta = -0.1 must be"),

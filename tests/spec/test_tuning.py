@@ -1,5 +1,7 @@
 """Mini-batches and inner steps chosen for the least noise: from public facts, and within what was left open."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -42,7 +44,9 @@ def test_every_pair_is_looked_at_and_says_what_its_plan_says(algorithm):
         assert choice.sigma == pytest.approx(plan.level.sigma[0])  # a record's longest gradient is 1, and weights 1/m
         variance = 5 * plan.level.sigma[0] ** 2
         if algorithm == "ps-admm-sgd":
-            variance += (1.0 - choice.batch) / (400 * choice.batch)
+            of = 2 ** (10 - math.frexp(choice.batch)[1])  # chances are whole numbers of ten binary digits over this
+            drawn = round(choice.batch * of) / of
+            variance += (1.0 - drawn) / (400 * drawn)
         assert choice.noise == pytest.approx(radius * np.sqrt(variance / steps))
         assert choice.way == pytest.approx(radius**2 * (0.25 + 0.1) / (2 * steps))
     chosen = [choice for choice in table if choice.chosen]

@@ -42,7 +42,6 @@ CASES = pytest.mark.parametrize(
         {"algorithm": "admm"},
         {"algorithm": "obj-g", "updates": 3},
         {"algorithm": "obj-g", "set": "ball:0.2", "rho_schedule": "growing:0.3:0.1:2"},
-        {"algorithm": "obj-g", "precision": "float32"},
         {"algorithm": "obj-l", "rho": 0.5},
         {"algorithm": "out-g", "updates": 2, "set": "box:0.1"},
         {"algorithm": "local-updates", "updates": 3},
@@ -198,6 +197,23 @@ def test_a_checkpoint_with_something_missing_is_refused_by_name(experiment, tmp_
         train(spec, out=tmp_path / "run", resume=True)
 
 
+def test_a_checkpoint_of_another_series_of_numbers_is_refused_with_the_reason(experiment, tmp_path):
+    """0.1.0 wrote no series: its noise and sums were others."""
+    spec = experiment()
+    interrupted(spec, tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint-0.npz"
+    with np.load(path) as file:
+        kept = dict(file)
+    for series, said in (
+        (None, r"was made with 0\.1\.0; noise and sums have changed"),
+        (3, "was made with a later version"),
+    ):
+        arrays = {name: array for name, array in kept.items() if name != "series"}
+        np.savez(path, **(arrays if series is None else {**arrays, "series": np.array(series)}))
+        with pytest.raises(InputError, match=said):
+            train(spec, out=tmp_path / "run", resume=True)
+
+
 def test_a_finished_folder_is_refused(experiment, tmp_path):
     train(experiment(), out=tmp_path / "run")
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
@@ -249,6 +265,6 @@ def test_the_saved_model_is_the_first_run_s(experiment, tmp_path):
 def test_a_checkpoint_that_lacks_something_is_refused_by_name(tmp_path):
     path = tmp_path / "checkpoint.npz"
     with path.open("wb") as file:
-        np.savez(file, digest=np.array("d"), round=np.array(1))
+        np.savez(file, digest=np.array("d"), series=np.array(2), round=np.array(1))
     with pytest.raises(InputError, match="lacks 'released'; start the run again"):
         checkpoint.load(path, "d", SimulationState.from_arrays)

@@ -191,8 +191,8 @@ def test_noise_of_the_components_is_not_that_of_the_rounds(asked, monkeypatch):
     monkeypatch.setattr(module.Cohort, "of", lambda *given: cohorts.append(real(*given)) or cohorts[-1])
     prepared.turned(0)
     result = train(asked())
-    asked_for = (np.zeros(1, dtype=int), np.zeros(1, dtype=int), 1, "gradient", 4)
-    words = {tuple(cohort.randomness.random_bits(*asked_for)[0]) for cohort in cohorts}
+    asked_for = (np.zeros(1, dtype=int), np.zeros(1, dtype=int), 1, "gradient")
+    words = {tuple(cohort.randomness.stream(*asked_for).words(0, 4)[0]) for cohort in cohorts}
     assert len(cohorts) == 3  # found here, found again, and the rounds
     assert len(words) == 2
     assert result.models.shape == (1, WIDTH)
@@ -312,9 +312,7 @@ def test_a_rule_may_find_another_number_in_every_run(asked):
     assert share.spectrum[:taken].sum() >= 0.9 * share.spectrum.sum() > share.spectrum[: taken - 1].sum()
 
 
-@pytest.mark.parametrize(
-    "changes", [{"precision": "float32"}, {"weighting": "records"}, {"split": "dirichlet:1"}], ids=str
-)
+@pytest.mark.parametrize("changes", [{"weighting": "records"}, {"split": "dirichlet:1"}], ids=str)
 def test_other_terms_of_the_run_hold_for_its_components(asked, changes):
     result = train(asked(**changes))
     assert result.models.shape == (1, WIDTH)

@@ -21,6 +21,7 @@ from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import NonPrivateDpEvent, PureDpEvent, Relation
 from dpadmm.problems.losses import STATISTICS, ColumnMoments
+from dpadmm.release.rows import LARGEST_SQUARE, SIDE
 from dpadmm.spec.declare import RunSpec
 
 WIDTH, ROUNDS, DELTA = 5, 12, 1e-5
@@ -193,8 +194,8 @@ def test_noise_of_the_moments_is_not_that_of_the_rounds(asked, monkeypatch):
     cohorts, real = [], module.Cohort.of
     monkeypatch.setattr(module.Cohort, "of", lambda *given: cohorts.append(real(*given)) or cohorts[-1])
     train(asked())
-    wanted = (np.zeros(1, dtype=int), np.zeros(1, dtype=int), 1, "gradient", 4)
-    assert len({tuple(cohort.randomness.random_bits(*wanted)[0]) for cohort in cohorts}) == len(cohorts) == 2
+    wanted = (np.zeros(1, dtype=int), np.zeros(1, dtype=int), 1, "gradient")
+    assert len({tuple(cohort.randomness.stream(*wanted).words(0, 4)[0]) for cohort in cohorts}) == len(cohorts) == 2
 
 
 SLOW = {"ps-admm", "ps-admm-anchor", "ps-admm-sgd", "ps-admm-paper"}  # to account for: mini-batches take seconds
@@ -250,12 +251,13 @@ def test_without_noise_it_is_what_one_would_do_by_hand(asked):
 
 
 def test_rows_of_the_rounds_are_no_longer_than_the_plan_says(asked):
-    for changes in ({}, {"intercept": False}, {"norm_bound": 0.5}, {"precision": "float32"}):
+    for changes in ({}, {"intercept": False}, {"norm_bound": 0.5}):
         prepared = prepare(asked(**changes))
         part = prepared.turned(0)
         assert isinstance(part.view, Standard)
         assert part.plan.setting.norm_bound == part.shards.norm_bound == BOUND
-        assert np.linalg.norm(part.shards.features.astype(float), axis=1).max() <= BOUND * (1.0 + 1e-9)
+        assert (part.shards.features.astype(np.int64) ** 2).sum(axis=1).max() <= LARGEST_SQUARE
+        assert part.shards.cell == BOUND / SIDE
         assert part.plan.setting.width == part.shards.width == prepared.shards.width
         np.testing.assert_array_equal(part.shards.targets, prepared.shards.targets)
 
@@ -387,7 +389,7 @@ def test_owners_are_told_that_it_is_a_run_of_its_own():
 
 
 def test_other_terms_of_the_run_hold_for_its_moments(asked):
-    for changes in ({"precision": "float32"}, {"weighting": "records"}, {"split": "dirichlet:1"}):
+    for changes in ({"weighting": "records"}, {"split": "dirichlet:1"}):
         result = train(asked(**changes))
         assert result.models.shape == (1, WIDTH + 1)
         assert (1.0 - 1e-6) * 2.0 <= result.guarantee.epsilon <= 2.0

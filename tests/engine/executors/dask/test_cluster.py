@@ -19,7 +19,7 @@ from dpadmm.engine.prepare import prepare  # noqa: E402
 from dpadmm.engine.run import train  # noqa: E402
 from dpadmm.errors import ClusterError, ConvergenceError, Refused  # noqa: E402
 from dpadmm.papers import ALGORITHMS  # noqa: E402
-from dpadmm.privacy.randomness import SeededRandomness  # noqa: E402
+from dpadmm.release.random_bits import SeededRandomness  # noqa: E402
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_recipe_is_the_same_on_workers(algorithm, experiment, compared):
         {"algorithm": "dp-admm", "split": "dirichlet:0.3", "evaluation_epsilon": 0.5},
         {"algorithm": "dp-admm", "agents": 1},  # fewer agents than workers
         {"algorithm": "pvp", "penalty": "l1", "source": "tiny-multiclass", "loss": "softmax"},
-        {"algorithm": "obj-g", "set": "box:0.1,ball:0.3", "precision": "float32"},
+        {"algorithm": "obj-g", "set": "box:0.1,ball:0.3"},
         {"algorithm": "private-r-admm", "evaluation_epsilon": 0.5, "topology": "path:5"},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
