@@ -183,6 +183,9 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
         Text(f"{found['records']:,} records of {found['dataset']!r}, {len(found['columns'])} features; "
              f"target {found['target']!r} ({kind})"), soft_wrap=True,
     )  # fmt: skip
+    if found["unusable"]:
+        told = f"{found['unusable']:,} of them have a value that cannot be used and count as zero; nobody else is told."
+        console.print(Text(told, style="yellow"), soft_wrap=True)
     console.print(Text(f"ledger {found['ledger']}; runs are approved by {found['approval']}"), soft_wrap=True)
 
 

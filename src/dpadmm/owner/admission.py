@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dpadmm._arrays import FloatArray
+from dpadmm._arrays import BoolArray, FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations import Output
 from dpadmm.admm.rounds import AgentState, absorb, begin, undo_dual_step
@@ -27,10 +28,12 @@ from dpadmm.spec.declare import SKIP, WAIT
 
 @dataclass(eq=False)
 class RunState:
-    """A run in progress: its terms, the plan of this agent's rows, the policy at joining, and where it stands."""
+    """A run in progress: its terms, the plan of this agent's rows, the records as the run may use them, the policy at
+    joining, and where it stands."""
 
     digest: str
     plan: Plan
+    shards: Shards
     agreement: Agreement | None  # None in a simulation, as is the policy
     policy: Policy | None
     state: AgentState
@@ -102,6 +105,38 @@ def check_parts(
         raise InputError(f"{len(persons)} persons for {shards.counts.sum()} records: name one for each record.")
 
 
+def usable_records(plan: Plan, shards: Shards, persons: Sequence[Any] | None) -> Shards:
+    """The records as a run may use them, by the loss that its terms name, whatever they were made with.
+
+    A record whose row is no row of integers within the bound, or whose target is not valid for the loss, contributes
+    zero. So does a record of a person who has more of them than the terms protect together; the first ones count.
+    Nothing here is an error: an owner takes part whatever its records are.
+
+    Args:
+        plan: Of this agent's rows.
+        shards: Its records.
+        persons: Whose each record is, where several belong to one person.
+
+    Returns:
+        Shards whose every record obeys the bounds that the lemmas use.
+    """
+    setting = plan.setting
+    classes = max(2, setting.dimension // setting.columns)
+    admit = partial(setting.problem.loss.admit, classes=classes)
+    return shards.enforced(admit, None if persons is None else _first_of_each(persons, setting.unit_size))
+
+
+def _first_of_each(persons: Sequence[Any], most: int) -> BoolArray:
+    """Which records are among the first of their person; records of nobody known are one person's."""
+    seen: Counter[Any] = Counter()
+    found = np.empty(len(persons), dtype=np.bool_)
+    for place, person in enumerate(persons):
+        key = None if person != person else person  # NaN is nobody known, too
+        seen[key] += 1
+        found[place] = seen[key] <= most
+    return found
+
+
 def check_policy(
     policy: Policy, agreement: Agreement, shards: Shards, persons: Sequence[Any] | None, booked: Relation
 ) -> None:
@@ -127,8 +162,6 @@ def check_policy(
         )
     if persons is None and policy.records_per_person > 1:
         raise Refused("a person may have several records here, and they are not grouped by person.")
-    if persons is not None and max(Counter(persons).values()) > policy.records_per_person:
-        raise Refused(f"some person has more than {policy.records_per_person} record(s).")
 
 
 def check_shards(agreement: Agreement, plan: Plan, shards: Shards) -> None:

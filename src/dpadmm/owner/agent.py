@@ -27,7 +27,15 @@ from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.perturbations.evaluation import release_error
 from dpadmm.admm.rounds import AgentState, begin, solve_and_perturb
 from dpadmm.errors import ConvergenceError, InputError, Refused
-from dpadmm.owner.admission import RunState, check_parts, check_policy, check_reach, check_real, check_shards
+from dpadmm.owner.admission import (
+    RunState,
+    check_parts,
+    check_policy,
+    check_reach,
+    check_real,
+    check_shards,
+    usable_records,
+)
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import EVALUATION, Request, is_name
@@ -163,7 +171,8 @@ class Agent:
         if policy is not None:
             terms = {**agreement.describe(), "policy": asdict(policy)}
             self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)
-        joined = RunState(agreement.digest, rows, agreement, policy, begin(rows), 0)
+        usable = usable_records(rows, self.shards, self._persons)
+        joined = RunState(agreement.digest, rows, usable, agreement, policy, begin(rows), 0)
         joined.recall(self.ledger, run)
         self._joined[run] = joined
 
@@ -181,7 +190,8 @@ class Agent:
         """
         if self.policy is not None:
             raise InputError("an agent with a policy joins runs on agreed terms; plans are for simulations.")
-        self._joined[run] = RunState(run, plan, None, None, state, round)
+        usable = usable_records(plan, self.shards, None)
+        self._joined[run] = RunState(run, plan, usable, None, None, state, round)
 
     def _policy_of(self, run: str) -> Policy | None:
         """The policy a run is under: that of its joining, also after a restart."""
@@ -337,12 +347,12 @@ class Agent:
         state = joined.caught_up(round, rows, in_use)
         if not self.randomness.simulated:
             check_reach(joined.plan, state, rows[-1], round)
-        return solve_and_perturb(joined.plan, state, self.shards, rows[-1], round, self._random_bits(round))
+        return solve_and_perturb(joined.plan, state, joined.shards, rows[-1], round, self._random_bits(round))
 
     def _evaluate(self, joined: RunState, model: FloatArray) -> Release:
         plan = joined.plan
         assert plan.evaluation is not None
-        return release_error(plan.setting, plan.evaluation, self.shards, self._to_rows(model), self._random_bits(0))
+        return release_error(plan.setting, plan.evaluation, joined.shards, self._to_rows(model), self._random_bits(0))
 
     def _to_rows(self, common: FloatArray) -> FloatArray:
         return np.repeat(common, self._members.size // len(common), axis=0)

@@ -11,7 +11,7 @@ import hashlib
 import mmap
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -51,6 +51,9 @@ class Blocks(Protocol):
 
     def digest(self) -> str:
         """Of the files' contents, wherever they lie."""
+
+    def lenient(self) -> Blocks:
+        """The same reader without errors about values: a feature or target that cannot be used is NaN, a class -1."""
 
 
 @dataclass(frozen=True)
@@ -173,11 +176,13 @@ class ArrayBlocks:
     """Records in two .npy files: features (float32 or float64, in C order) and targets.
 
     classes: how many there are, targets being class numbers 0..classes-1; None where targets are values.
+    strict: whether a target that cannot be used is an error; else it is NaN, or -1 where there are classes.
     """
 
     features: StoredArray
     targets: StoredArray
     classes: int | None
+    strict: bool = True
 
     @classmethod
     def of(cls, features: Path, targets: Path, classes: int | None) -> ArrayBlocks:
@@ -232,14 +237,20 @@ class ArrayBlocks:
     def digest(self) -> str:
         return f"{self.features.file.digest()}{self.targets.file.digest()}"
 
+    def lenient(self) -> ArrayBlocks:
+        return replace(self, strict=False)
+
     def _checked(self, targets: NDArray[Any], rows: range | IntArray) -> NDArray[Any]:
         if self.classes is None:
-            values = targets.astype(np.float64)
+            with np.errstate(over="ignore"):
+                values = targets.astype(np.float64)
             wrong, needed = ~np.isfinite(values), "a finite number is needed"
         else:
             values = targets.astype(np.int64)
             wrong, needed = (values < 0) | (values >= self.classes), f"classes are 0 to {self.classes - 1}"
-        if wrong.any():
+        if wrong.any() and not self.strict:
+            values[wrong] = np.nan if self.classes is None else -1
+        elif wrong.any():
             at = int(np.argmax(wrong))
             raise InputError(
                 f"{self.targets.file.path.name}, row {rows[at] + 1}: the target is {targets[at]}; {needed}."

@@ -23,6 +23,9 @@ from dpadmm.problems.rows import RowRules, used
 from dpadmm.release import rows
 from dpadmm.release.sums import CHUNK
 
+# Targets of any origin become those of a loss, and which of them were.
+Admit = Callable[[NDArray[Any]], tuple[NDArray[Any], BoolArray]]
+
 # Bytes of records that are walked over together: enough that waking the threads costs little, even on a busy machine.
 BLOCK_BYTES = 2**25
 
@@ -144,6 +147,22 @@ class Shards:
             self, features=self.features[table], targets=self.targets[table], starts=stops - counts, stops=stops
         )
 
+    def each(self, first: int, last: int) -> Shards:
+        """Some records, each as an agent of its own.
+
+        Args:
+            first: Their first one, counted over all agents in their order.
+            last: The one after the last.
+
+        Returns:
+            Shards that share the table.
+        """
+        ends = np.cumsum(self.counts)
+        numbers = np.arange(first, last)
+        owner = np.searchsorted(ends, numbers, side="right")
+        place = self.starts[owner] + numbers - (ends - self.counts)[owner]
+        return replace(self.take(owner), starts=place, stops=place + 1)
+
     def compact(self) -> Shards:
         """The same agents over a table of their own rows alone: what goes to another process carries nobody else's.
 
@@ -179,6 +198,33 @@ class Shards:
             for low in range(start, stop, self.block):
                 rows = slice(low, min(low + self.block, stop))
                 yield np.array([agent]), self.features[rows], self.targets[rows]
+
+    def enforced(self, admit: Admit, usable: BoolArray | None = None) -> Shards:
+        """These records as a run may use them, whatever they were made with.
+
+        Args:
+            admit: The targets in the type of the run's loss, and which are valid (`Loss.admit`).
+            usable: Which records count at all, one for each; None: all.
+
+        Returns:
+            Shards over the same table where nothing is wrong with it. Otherwise a row that is no row of integers within
+            the bound is zero, and so is that of a target that is not valid, or of a record that does not count.
+
+        Guarantee:
+            What a query adds up obeys the bounds that its lemma needs, record by record.
+        """
+        own = self.compact() if self.agents == 1 and self.counts[0] < len(self.targets) else self
+        numbers = own.features if own.features.dtype == np.float32 else own.features.astype(np.float32)
+        table, lost = rows.enforce(numbers)
+        targets, good = admit(own.targets)
+        if usable is not None:
+            good = good & usable
+        if not good.all():
+            table = _without(table, ~good)
+        gone = int(np.count_nonzero(used(own.features) & ~used(table))) if lost or not good.all() else 0
+        if table is self.features and targets is self.targets:
+            return self
+        return replace(own, features=table, targets=targets, unusable=own.unusable + gone)
 
     def digest(self) -> str:
         """Names these records: other records have another digest.
@@ -290,6 +336,16 @@ def gather(
         clipped=int(long.sum()),
         unusable=int(lost.sum()),
     )
+
+
+def _without(table: Any, bad: BoolArray) -> Any:
+    """A copy of the table in which these rows are zero."""
+    copy = table.copy()
+    if isinstance(copy, np.ndarray):
+        copy[bad] = 0.0
+    else:
+        copy.data[np.repeat(bad, np.diff(copy.indptr))] = 0.0
+    return copy
 
 
 def refuse_empty(counts: IntArray, names: Sequence[str]) -> None:

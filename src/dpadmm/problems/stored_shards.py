@@ -20,7 +20,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.events import digest
 from dpadmm.problems.array_files import Blocks
 from dpadmm.problems.rows import RowRules
-from dpadmm.problems.shards import Shards
+from dpadmm.problems.shards import Admit, Shards
 from dpadmm.release.sums import CHUNK
 
 PARTS_AT_ONCE = 2**23  # numbers that a block's chunks may come to; fewer chunks are taken where each is a large matrix
@@ -44,6 +44,9 @@ class StoredShards(Shards):
         sources: A reader for each agent.
         rules: How rows are checked and clipped.
         encode: Turns a reader's targets into those of the loss.
+        admit: Makes sure of that, for a run's loss, and then no record can be wrong: one that cannot be used is zero.
+            None: a record that cannot be used is an error.
+        usable: Which records of the one agent count, after that; None: all.
     """
 
     features: Any = field(init=False, repr=False)
@@ -51,6 +54,8 @@ class StoredShards(Shards):
     sources: tuple[Blocks, ...]  # one per agent
     rules: RowRules
     encode: Encode  # targets as the kernels want them
+    admit: Admit | None = None
+    usable: BoolArray | None = None
 
     @property
     def width(self) -> int:
@@ -85,9 +90,11 @@ class StoredShards(Shards):
         for source, start, stop in zip(self.sources, stops - counts, stops, strict=True):
             numbers = rows[start:stop]
             found, raw = source.pick(numbers, np.empty((numbers.size, source.width)))
-            targets.append(self.encode(raw))
             if numbers.size:
-                features[start:stop], _, _ = self._rows(found, partial(_place, source.name, numbers))
+                features[start:stop], own, _, _ = self._encoded(source, found, raw, numbers)
+            else:
+                own = self.encode(raw) if self.admit is None else self.admit(self.encode(raw))[0]
+            targets.append(own)
         return Shards(
             features, np.concatenate(targets), stops - counts, stops, self.norm_bound, self.names, self.clipped
         )
@@ -96,6 +103,20 @@ class StoredShards(Shards):
         for source, agents in self._sharing():
             for features, targets, _ in self._walk(source, self.block):
                 yield agents, features, targets
+
+    def enforced(self, admit: Admit, usable: BoolArray | None = None) -> StoredShards:
+        """As of records in memory, block by block when they are read.
+
+        Args:
+            admit: The targets in the type of the run's loss, and which are valid.
+            usable: Which records count at all, for one agent; None: all.
+
+        Returns:
+            Shards that read the same files.
+        """
+        lenient = {id(source): source.lenient() for source in self.sources}
+        sources = tuple(lenient[id(source)] for source in self.sources)
+        return replace(self, sources=sources, admit=admit, usable=usable)
 
     def digest(self) -> str:
         return digest(*(source.digest() for source in self.sources))
@@ -121,9 +142,14 @@ class StoredShards(Shards):
                 kernel(*given, features, targets, begin, end, owner, point, parts)
                 add(parts, owner)
 
-    def check(self) -> int:
-        """Reads every record once: an `InputError` for one that cannot be used, else how many are over the bound."""
-        return sum(long for source, _ in self._sharing() for *_, long in self._walk(source, self.block))
+    def check(self) -> tuple[int, int]:
+        """Reads every record once: an `InputError` for one that cannot be used, unless that is allowed.
+
+        Returns:
+            How many are over the bound, and how many count as zero.
+        """
+        found = [counts for source, _ in self._sharing() for *_, counts in self._walk(source, self.block)]
+        return sum(long for long, _ in found), sum(lost for _, lost in found)
 
     def _sharing(self) -> list[tuple[Blocks, IntArray]]:
         """Each reader, with the agents (of runs side by side) that it reads for."""
@@ -132,17 +158,49 @@ class StoredShards(Shards):
             found.setdefault(id(source), []).append(agent)
         return [(self.sources[agents[0]], np.array(agents)) for agents in found.values()]
 
-    def _walk(self, source: Blocks, rows: int) -> Iterator[tuple[NDArray[Any], NDArray[Any], int]]:
-        """The records as they are used, `rows` at a time, and how many of a block were over the bound."""
+    def _walk(self, source: Blocks, rows: int) -> Iterator[tuple[NDArray[Any], NDArray[Any], tuple[int, int]]]:
+        """The records as they are used, `rows` at a time; of each block how many were over the bound and how many are
+        zero because they cannot be used."""
         start = 0
         for found, raw in source.walk(rows):
             numbers = range(start, start + len(raw))
-            features, long, _ = self._rows(found, partial(_place, source.name, numbers))
+            features, targets, long, lost = self._encoded(source, found, raw, numbers)
             start += len(raw)
-            yield features, self.encode(raw), int(long.sum())
+            yield features, targets, (int(long.sum()), int(lost.sum()))
 
-    def _rows(self, found: NDArray[Any], place: Callable[[int, int], str]) -> tuple[Any, BoolArray, BoolArray]:
-        return self.rules.apply(found, None, place)
+    def _encoded(
+        self, source: Blocks, found: NDArray[Any], raw: NDArray[Any], numbers: Sequence[int] | IntArray
+    ) -> tuple[Any, NDArray[Any], BoolArray, BoolArray]:
+        """Rows and targets of the records of these numbers, which were over the bound, and which cannot be used."""
+        if self.admit is None:
+            rows, long, lost = self.rules.apply(found, None, partial(_place, source.name, numbers))
+            return rows, self.encode(raw), long, lost
+        encoded, known = _encode_all(self.encode, raw)
+        targets, good = self.admit(encoded)
+        good = good & known
+        if self.usable is not None:
+            good = good & self.usable[np.asarray(numbers)]
+        rows, long, lost = self.rules.apply(found, good)
+        return rows, targets, long, lost
+
+
+def _encode_all(encode: Encode, raw: NDArray[Any]) -> tuple[NDArray[Any], BoolArray]:
+    """The targets of a reader that gives NaN or -1 for what is none, and which can be encoded."""
+    known = np.isfinite(raw) if raw.dtype.kind == "f" else raw >= 0
+    filled = np.where(known, raw, 0)
+    try:
+        return encode(filled), known
+    except InputError:  # shards made for another kind of target: one by one
+        usual, alone = encode(np.zeros(1, raw.dtype)), [_encode_one(encode, filled[[k]]) for k in range(len(raw))]
+    targets = np.concatenate([usual if each is None else each for each in alone])
+    return targets, known & np.array([each is not None for each in alone], dtype=np.bool_)
+
+
+def _encode_one(encode: Encode, target: NDArray[Any]) -> NDArray[Any] | None:
+    try:
+        return encode(target)
+    except InputError:
+        return None
 
 
 def gather_blocks(
@@ -152,6 +210,7 @@ def gather_blocks(
     norm_bound: float,
     intercept: bool = False,
     names: Sequence[str] | None = None,
+    admit: Admit | None = None,
 ) -> StoredShards:
     """What `gather` is for records in memory: every record is read once and checked, so that none can surprise a run.
 
@@ -161,13 +220,14 @@ def gather_blocks(
         norm_bound: Public; longer rows are shortened to it.
         intercept: Whether a column of ones is appended after clipping.
         names: Of the agents; None: those of the readers.
-        precision: `float64` or `float32`.
+        admit: `Loss.admit` for the run's classes, for real owners: a record that cannot be used counts as zero. None:
+            it is an error.
 
     Returns:
         Shards that hold no record.
 
     Raises:
-        InputError: Readers and names do not go together, or a record cannot be used.
+        InputError: Readers and names do not go together, or a record cannot be used where that is an error.
     """
     rules = RowRules(norm_bound, intercept)
     if not sources:
@@ -191,7 +251,10 @@ def gather_blocks(
         rules=rules,
         encode=encode,
     )
-    return replace(shards, clipped=shards.check())
+    if admit is not None:
+        shards = shards.enforced(admit)
+    long, lost = shards.check()
+    return replace(shards, clipped=long, unusable=lost)
 
 
 def _place(name: str, numbers: Sequence[int] | IntArray, row: int, column: int) -> str:

@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tomli_w
 
+from dpadmm._arrays import BoolArray
 from dpadmm._fields import from_table, names
 from dpadmm._files import parse_toml, read_text
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
-from dpadmm.datasets.encoding import Category, Encoder, Numeric, class_numbers, numbers
+from dpadmm.datasets.encoding import Category, Encoder, Numeric, class_cells, class_numbers, number_cells, numbers
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import canonical, digest
 
@@ -100,6 +101,19 @@ class Schema:
         if not self.classes:
             return features, numbers(table, self.target)
         return features, class_numbers(table, self.target, self.classes)
+
+    def rows(self, table: pyarrow.Table) -> tuple[np.ndarray, np.ndarray, BoolArray]:
+        """Features and targets of every record, and which records can be used; no value is an error.
+
+        Guarantee: what a record becomes is a function of that record alone, bit for bit. Only the names and types of
+        columns can be wrong, which are agreed on.
+        """
+        features, usable = self.encoder.rows(table)
+        if not self.classes:
+            values = number_cells(table, self.target)
+            return features, np.nan_to_num(values), usable & ~np.isnan(values)
+        index = class_cells(table, self.target, self.classes)
+        return features, np.maximum(index, 0), usable & (index >= 0)
 
     def dumps(self) -> str:
         """As columns.toml."""

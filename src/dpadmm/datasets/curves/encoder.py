@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpadmm._arrays import BoolArray
 from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.curves import Curves, check_grid
-from dpadmm.datasets.curves.smoothing import check_smoothing, scores
+from dpadmm.datasets.curves.smoothing import check_smoothing, score_rows, scores
 from dpadmm.datasets.dataset import Dataset
-from dpadmm.datasets.encoding import numbers, points, texts
+from dpadmm.datasets.encoding import numbers, point_cells, points, texts
 from dpadmm.datasets.files import read_table
 from dpadmm.errors import InputError, unknown
 
@@ -72,6 +73,20 @@ class CurveEncoder:
         curves = Curves.on_grid(self.times, values, first_row=first_row)
         features = scores(curves, parse(self.basis), self.smoothing, first_row)
         return features / np.array(self.divisors) if self.divisors else features
+
+    def rows(self, table: pyarrow.Table) -> tuple[np.ndarray, BoolArray]:
+        """The features of every row, and which rows are curves that determine them; no value is an error.
+
+        Guarantee: a row is a function of its own record, bit for bit.
+        """
+        values, wrong = np.empty((table.num_rows, len(self.columns))), np.zeros(table.num_rows, dtype=np.bool_)
+        for position, name in enumerate(self.columns):
+            values[:, position], bad = point_cells(table, name)
+            wrong |= bad
+        wrong |= np.isnan(values).all(axis=1)
+        values[wrong] = 0.0
+        features, determined = score_rows(Curves.on_grid(self.times, values), parse(self.basis), self.smoothing)
+        return features / np.array(self.divisors) if self.divisors else features, determined & ~wrong
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, for JSON and TOML."""

@@ -7,14 +7,14 @@ picks rows at random (mini-batches) had better convert to arrays first (`dpadmm.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpadmm._arrays import IntArray
-from dpadmm.datasets.encoding import Encoder, class_numbers, numbers
+from dpadmm.datasets.encoding import Encoder, class_cells, class_numbers, number_cells, numbers
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.array_files import Block, StoredFile
 
@@ -28,13 +28,17 @@ _BUFFER = 2**20  # bytes of a column that are read ahead, instead of a whole gro
 
 @dataclass(frozen=True)
 class ParquetBlocks:
-    """Records in a Parquet file. `classes` are the public labels of the target column; None where it holds values."""
+    """Records in a Parquet file. `classes` are the public labels of the target column; None where it holds values.
+
+    strict: whether a value that cannot be used is an error; else features and target are NaN, or the class is -1.
+    """
 
     file: StoredFile
     encoder: Encoder
     target: str
     classes: tuple[str, ...] | None
     groups: tuple[int, ...]  # where each row group begins, and where the last one ends
+    strict: bool = True
 
     @classmethod
     def of(cls, path: Path, encoder: Encoder, target: str, classes: tuple[str, ...] | None) -> ParquetBlocks:
@@ -100,11 +104,20 @@ class ParquetBlocks:
     def digest(self) -> str:
         return self.file.digest()
 
+    def lenient(self) -> ParquetBlocks:
+        return replace(self, strict=False)
+
     def _columns(self) -> list[str]:
         return [*(column.name for column in self.encoder.columns), self.target]
 
     def _encoded(self, table: pyarrow.Table, start: int) -> Block:
         """Features and targets; rows of messages are counted from `start`, which is exact in a walk."""
+        if not self.strict:
+            features, usable = self.encoder.rows(table)
+            features[~usable] = np.nan
+            if self.classes is None:
+                return features, number_cells(table, self.target)
+            return features, class_cells(table, self.target, self.classes)
         try:
             features = self.encoder.transform(table, start)
             if self.classes is None:

@@ -105,13 +105,9 @@ class StoredDataset:
     def truth(self) -> None:
         """Nor is it known what they were simulated with."""
 
-    def shards(
-        self, encode: Encode, *, norm_bound: float, intercept: bool = False
-    ) -> StoredShards:
+    def shards(self, encode: Encode, *, norm_bound: float, intercept: bool = False) -> StoredShards:
         """One agent per owner; every record is read once and checked."""
-        return gather_blocks(
-            self.sources, encode, norm_bound=norm_bound, intercept=intercept, names=self.owners
-        )
+        return gather_blocks(self.sources, encode, norm_bound=norm_bound, intercept=intercept, names=self.owners)
 
 
 def is_folder(source: str | Path) -> bool:

@@ -193,6 +193,8 @@ class Handler:
         if self._records is None:
             try:
                 self._records = Records(self.settings)
+                if self._records.unusable:
+                    self.site.note("unusable", records=self._records.unusable)
             except InputError:
                 raise UnfitRecords from None
         return self._records

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpadmm._arrays import BoolArray
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.client.files import AgentSettings
 from dpadmm.federation.client.sources import RecordSource
@@ -23,18 +24,30 @@ if TYPE_CHECKING:
 
 
 class Records:
-    """An owner's records, encoded as agreed; read once, and kept in this process."""
+    """An owner's records, encoded as agreed; read once, and kept in this process.
+
+    A record with a value that cannot be used counts as zero; `unusable` is how many those are, a fact for the owner
+    alone. Whether the records are as agreed depends on the names and types of columns only.
+    """
 
     def __init__(self, settings: AgentSettings) -> None:
         self.schema = Schema.read(Path(settings.columns))
-        table = RecordSource.from_dict(settings.source).table(self.schema.text_columns)
+        source = RecordSource.from_dict(settings.source)
+        cells = source.cells()
+        table = _table(source, self.schema.text_columns, cells)
         self.digest = digest(table)
         self.persons: Sequence[Any] | None = None
         if settings.person is not None:
             if settings.person not in table.column_names:
                 raise InputError(f"there is no column {settings.person!r} that says whose record it is.")
             self.persons = table.column(settings.person).to_pylist()
-        self.features, self.targets = self.schema.encode(table)
+        self.features, self.targets, usable = self.schema.rows(table if cells is None else cells)
+        self.usable: BoolArray = usable & np.isfinite(self.features).all(axis=1)
+
+    @property
+    def unusable(self) -> int:
+        """How many records count as zero: never told to others."""
+        return int(np.count_nonzero(~self.usable))
 
     def shards(self, agreement: Agreement, name: str) -> Shards:
         """As a run's terms want them: clipped, with an intercept, targets as its loss reads them."""
@@ -44,14 +57,25 @@ class Records:
             raise Refused(f"loss {loss.name!r} is for {loss.task} targets, which the agreed columns do not have.")
         rows: dict[str, Any] = {"norm_bound": run.clip, "intercept": bool(run.intercept)}
         try:
-            targets = loss.encode(self.targets, len(self.schema.classes))
-            return gather(self.features, targets, np.zeros(count, dtype=np.int64), names=[name], **rows)
-        except InputError:
-            raise UnfitRecords from None
+            targets, known = loss.encode_all(self.targets, len(self.schema.classes))
+        except InputError:  # of the number of classes, which is public
+            raise Refused(f"loss {loss.name!r} is not for {len(self.schema.classes)} classes.") from None
+        owner = np.zeros(count, dtype=np.int64)
+        return gather(self.features, targets, owner, names=[name], usable=self.usable & known, **rows)
 
 
 class UnfitRecords(Exception):
-    """The records cannot be read as agreed."""
+    """The records cannot be read as agreed: a file or database is missing, or a column, or one of another type."""
+
+
+def _table(source: RecordSource, text: Collection[str], cells: pyarrow.Table | None) -> pyarrow.Table:
+    """The records in types of their own, by which they are named; where a CSV file cannot be read so, its cells."""
+    try:
+        return source.table(text)
+    except InputError:
+        if cells is None:
+            raise
+    return cells
 
 
 def digest(table: pyarrow.Table) -> str:

@@ -7,18 +7,20 @@ replace has been dealt with, not from within it: a logger that walks the chain o
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from dpadmm._fields import from_table
-from dpadmm.datasets.files import SUFFIXES, read_table
+from dpadmm.datasets.files import SUFFIXES, read_cells, read_table
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,8 +88,14 @@ class RecordSource:
         """
         self._check_file()
         if self.query is None:
-            return _from_file(self.place, text)
+            return _read(self.place, partial(read_table, text=text))
         return _from_database(self.place, self.query, text)
+
+    def cells(self, text: Collection[str] = ()) -> pyarrow.Table | None:
+        """The records of a CSV file with every cell as its bytes, so that no cell decides how another one is read; None
+        where the source has types of its own and `table` reads each value by itself."""
+        self._check_file()
+        return _read(self.place, read_cells) if Path(self.place).suffix.lower() == ".csv" else None
 
     def _check_file(self) -> None:
         """SQLite would make an empty database of a name that is wrong."""
@@ -149,10 +157,10 @@ def _sqlite_file(url: URL) -> str | None:
     return url.database
 
 
-def _from_file(path: str, text: Collection[str]) -> pyarrow.Table:
-    """The table of the file; pyarrow's own words quote the line they stumble over, so they are replaced."""
+def _read(path: str, read: Callable[[str], pyarrow.Table]) -> pyarrow.Table:
+    """The table of a file; pyarrow's own words quote the line they stumble over, so they are replaced."""
     try:
-        return read_table(path, text)
+        return read(path)
     except Exception as error:
         said = str(error)
     if said.startswith(f"{path} is empty"):
@@ -201,6 +209,8 @@ def _classified(error: Exception) -> str:
 def _read_only(connection: Connection, url: URL) -> Connection:
     if url.get_backend_name() == "sqlite":
         connection.exec_driver_sql("PRAGMA query_only=ON")
+        driver: Any = connection.connection.dbapi_connection
+        driver.text_factory = lambda raw: raw.decode(errors="replace")  # text that is no UTF-8 is no error
     if url.get_backend_name() == "postgresql":
         connection = connection.execution_options(postgresql_readonly=True)
     return connection
@@ -218,8 +228,8 @@ def _fetch(connection: Connection, query: str, text: Collection[str]) -> pyarrow
         chunks: list[list[pyarrow.Array]] = [[] for _ in columns]
         for rows in result.partitions(_ROWS):
             for name, chunk, values in zip(columns, chunks, zip(*rows, strict=True), strict=True):
-                chunk.append(_array(name, values, name in text))
-    return pa.table([_joined(name, chunk) for name, chunk in zip(columns, chunks, strict=True)], names=columns)
+                chunk.append(_array(values, name in text))
+    return pa.table([_joined(chunk) for chunk in chunks], names=columns)
 
 
 def _check_names(columns: Sequence[str]) -> None:
@@ -230,41 +240,60 @@ def _check_names(columns: Sequence[str]) -> None:
         raise InputError(f"the query gives more than one column named {repeated!r}; rename one with AS.")
 
 
-def _array(name: str, values: Sequence[Any], as_text: bool) -> pyarrow.Array:
+def _array(values: Sequence[Any], as_text: bool) -> pyarrow.Array:
     import pyarrow as pa
 
-    kinds = set(map(type, values)) - {type(None)}
-    strange = next((kind.__name__ for kind in kinds if kind not in _NUMBERS + _TEXTS), None)
-    if strange is not None:
-        raise InputError(f"column {name!r} holds values of type {strange}; make them numbers or text in the query.")
-    if as_text or kinds.intersection(_TEXTS):
-        if not as_text and kinds.intersection(_NUMBERS):
-            raise _mixed(name)
-        return pa.array([None if value is None else _written(value) for value in values], pa.string())
+    known: list[Any] = [value if isinstance(value, _NUMBERS + _TEXTS) else None for value in values]
+    if as_text:
+        return pa.array([None if value is None else _written(value) for value in known], pa.string())
+    if any(isinstance(value, _TEXTS) for value in known):
+        return _as_text(known)
+    kinds = set(map(type, known)) - {type(None)}
     if not kinds:
         return pa.nulls(len(values))
     if kinds.issubset(_WHOLE):
         try:
-            return pa.array([None if value is None else int(value) for value in values], pa.int64())
+            return pa.array([None if value is None else int(value) for value in known], pa.int64())
         except OverflowError:
             pass  # an unsigned number, beyond int64
-    # Adding 0.0 leaves one zero: minus zero sorts as its equal, and would stand now before it and now behind.
-    return pa.array([None if value is None else float(value) + 0.0 for value in values], pa.float64())
+    return pa.array([None if value is None else _number(value) for value in known], pa.float64())
 
 
-def _joined(name: str, chunks: Sequence[pyarrow.Array]) -> pyarrow.Array:
+def _number(value: Any) -> float:
+    """The nearest float64, NaN where there is none.
+
+    Adding 0.0 leaves one zero: minus zero sorts as its equal, and would stand now before it and now behind.
+    """
+    try:
+        return float(value) + 0.0
+    except (OverflowError, ValueError):
+        return math.nan
+
+
+def _as_text(values: Sequence[Any]) -> pyarrow.Array:
+    """A column of numbers and text: each number as it reads where it is one of many."""
+    import pyarrow as pa
+
+    def word(value: Any) -> str | None:
+        if isinstance(value, bool | int):
+            return str(int(value))
+        if isinstance(value, float | Decimal):
+            return _written(_number(value))
+        return None if value is None else _written(value)
+
+    return pa.array(map(word, values), pa.string())
+
+
+def _joined(chunks: Sequence[pyarrow.Array]) -> pyarrow.Array:
     """The chunks in the one type that has room for all; none depends on which row came in which chunk."""
     import pyarrow as pa
 
     types = {chunk.type for chunk in chunks} - {pa.null()}
-    if pa.string() in types and len(types) > 1:
-        raise _mixed(name)
     final = pa.float64() if len(types) > 1 else next(iter(types), pa.null())
+    if pa.string() in types:
+        final = pa.string()
+        chunks = [chunk if chunk.type == final else _as_text(chunk.to_pylist()) for chunk in chunks]
     return pa.chunked_array([chunk.cast(final, safe=False) for chunk in chunks], final)
-
-
-def _mixed(name: str) -> InputError:
-    return InputError(f"column {name!r} holds numbers and text; make them one or the other in the query, with CAST.")
 
 
 def _written(value: Any) -> str:

@@ -80,6 +80,7 @@ class OwnerService:
             "kit_expires": kit.expires.date().isoformat(),
             "dataset": rules.dataset,
             "records": len(records.features),
+            "unusable": records.unusable,
             "columns": list(schema.encoder.feature_names),
             "target": schema.target,
             "classes": list(schema.classes),
@@ -150,6 +151,8 @@ def words(event: Mapping[str, Any]) -> str:
         return f"refused ({event.get('asked')}, by {event.get('by')}): {event.get('reason')}"
     if kind == "error":
         return f"trouble ({event.get('asked')}): {event.get('reason')}"
+    if kind == "unusable":
+        return f"{event.get('records')} record(s) have a value that cannot be used and count as zero; see 'agent check'"
     if kind == "joined":
         return f"joined run {run!r}, round {event.get('round')}"
     return f"{kind} run {run!r}"

@@ -5,13 +5,14 @@ For losses of the margin <a, x> alone, a loss file gives three scalar functions 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._arrays import BoolArray, FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
 from dpadmm.problems.kernels import margins
@@ -54,6 +55,41 @@ class Loss(ABC):
     @abstractmethod
     def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:
         """Targets as the kernels want them; an `InputError` for what is not a target of this loss."""
+
+    def valid(self, targets: NDArray[Any], classes: int) -> BoolArray:
+        """Which targets, as `encode` makes them, lie in the set for which the bounds of this loss are proved.
+
+        That is -1 and +1, the class numbers 0..classes-1, or finite numbers; any array may be asked about.
+        """
+        if targets.dtype.kind not in "biuf":
+            return np.zeros(len(targets), dtype=np.bool_)
+        if self.task == "binary":
+            return np.asarray((targets == 1) | (targets == -1))
+        if self.task == "multiclass":
+            return _is_class(targets, classes)
+        return np.asarray(np.isfinite(targets.astype(np.float64)))
+
+    def admit(self, targets: NDArray[Any], classes: int) -> tuple[NDArray[Any], BoolArray]:
+        """Encoded targets of any origin in the type that kernels read, and which were valid; the others become one that
+        is, so that a record with a row of zeros contributes zero."""
+        usual, good = self._usual(classes), self.valid(targets, classes)
+        if good.all() and targets.dtype == usual.dtype:
+            return targets, good
+        out = np.repeat(usual, len(targets))
+        out[good] = targets[good].astype(usual.dtype)
+        return out, good
+
+    def encode_all(self, targets: NDArray[Any], classes: int) -> tuple[NDArray[Any], BoolArray]:
+        """As `encode`, without an error: which are targets of this loss, and the others become one that is."""
+        if self.task == "regression":
+            good: BoolArray = np.isfinite(targets)
+        else:
+            good = _is_class(targets, 2 if self.task == "binary" else classes)
+        return self.encode(np.where(good, targets, 0), classes), good
+
+    def _usual(self, classes: int) -> NDArray[Any]:
+        """One target, as `encode` makes it: the first class, or zero."""
+        return self.encode(np.zeros(1, dtype=np.int64), classes)
 
     @abstractmethod
     def gradient_bound(self, row_bound: float, norm: int = 2) -> float:
@@ -100,14 +136,35 @@ class Loss(ABC):
         return np.mean(predicted != targets, axis=1)
 
     def mistakes(self, shards: Shards, x: FloatArray) -> IntArray:
-        """How many of its own records each agent's model puts into the wrong class; (n,)."""
+        """How many of its own records each agent's model puts into the wrong class; (n,).
+
+        Rows are integers, and the models are rounded so that every margin is exact: a record's class does not depend on
+        where its row lies, as it may in a product of floating-point matrices. A row of zeros with the usual target
+        counts for nothing.
+        """
         classes = max(2, x.shape[1] // shards.width)
         wrong = np.zeros(shards.agents, dtype=np.int64)
+        models = _short(shards.cell * x)
         for agents, features, targets in shards.blocks():
             for i in agents:
-                predicted = self.encode(self.predict(features, shards.cell * x[i]), classes)
+                predicted = self.encode(self.predict(features, models[i]), classes)
                 wrong[i] += np.count_nonzero(predicted != targets)
         return wrong
+
+
+def _short(models: FloatArray) -> FloatArray:
+    """The models to about 30 bits: their products with integer rows of length 2^22 are exact in doubles."""
+    most = np.abs(models).max(axis=1, keepdims=True, initial=0.0)  # the length is at most sqrt(columns) of that
+    above = math.ceil(math.log2(models.shape[1]) / 2.0)
+    unit = np.ldexp(1.0, np.maximum(np.frexp(most)[1] + above - 29, -1022))
+    return np.asarray(np.rint(models / unit) * unit)
+
+
+def _is_class(targets: NDArray[Any], classes: int) -> BoolArray:
+    """Which are whole numbers from 0 to classes - 1."""
+    if targets.dtype.kind == "f":
+        return np.asarray((targets >= 0) & (targets < classes) & (targets == np.floor(targets)))
+    return np.asarray((targets >= 0) & (targets < classes))
 
 
 def class_numbers(loss: str, targets: NDArray[Any], classes: int) -> NDArray[np.int64]:
