@@ -10,7 +10,7 @@ from dpadmm.admm.perturbations.batches import PoissonCost, UniformCost
 from dpadmm.admm.sampling import SAMPLINGS
 from dpadmm.admm.setting import Multiplier, TotalBudget
 from dpadmm.admm.solvers import Sgd, Svrg
-from dpadmm.admm.solvers.base import Subproblem
+from dpadmm.admm.solvers.base import Solver, Subproblem
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import accounting, mixtures
@@ -25,10 +25,10 @@ from dpadmm.privacy.events import (
     SelfComposedDpEvent,
     flatten,
 )
-from dpadmm.privacy.randomness import SeededRandomness
-from dpadmm.problems.losses import ClippedSquared, Logistic, SmoothedHinge, Softmax
+from dpadmm.problems.losses import ClippedSquared, Logistic, Quantile, SmoothedHinge, Softmax
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import gather
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 
@@ -55,21 +55,26 @@ def batch(features, targets):
     return gather(features.reshape(rows * records, -1), targets, owner, norm_bound=1.0, names=names)
 
 
-def estimate(solver, anchor_share, problem, shards, anchor, point, drawn, monkeypatch):
-    """A step's estimate with these records drawn (rows of booleans), and what the anchor said. With noise of its own
-    the anchor is a release, so that both neighbours have the same."""
+def estimate(solver, anchor_share, setting, shards, anchor, point, drawn, monkeypatch):
+    """A step's estimate with these records drawn (rows of booleans), and what the anchor said, as (Sum, Sum). With
+    noise of its own the anchor is a release, so that both neighbours have the same."""
     zeros = np.zeros_like(point)
-    sub = Subproblem(problem, shards, problem.weights(shards.counts), zeros, np.full((len(point), 1), 0.1), zeros)
+    sub = Subproblem(setting.problem, shards, setting.weights, zeros, np.full((len(point), 1), 0.1), zeros)
     monkeypatch.setitem(SAMPLINGS, "poisson", lambda *_: (np.nonzero(drawn)[1], drawn.sum(axis=1)))
-    kept = []
 
-    def on_anchor(value):
-        kept.append(value)
-        return zeros if anchor_share else value
+    def no_bits(purpose):
+        return None
 
-    oracle = solver.gradients(sub, lambda *_: None, on_anchor)
-    oracle(anchor)
-    return oracle(point), (kept[0] if kept else zeros)
+    whole = Solver.sums(solver, setting, sub, no_bits)(anchor)
+    sums = solver.corrections(setting, sub, no_bits) if anchor_share else solver.sums(setting, sub, no_bits)
+    sums(anchor)
+    return sums(point), whole
+
+
+def moved_by(one, other, setting):
+    """How far apart two sums are, in units of Delta; (n,)."""
+    assert np.array_equal(one.units, other.units)
+    return np.linalg.norm(one.counts - other.counts, axis=1) / (setting.sensitivity() * one.finer)
 
 
 @pytest.mark.parametrize("persons", [1, 3])
@@ -86,7 +91,7 @@ def test_no_record_moves_an_estimate_further_than_the_lemma_says(
     targets, blanked = rng.choice(labels, size=(ROWS, RECORDS)), features.copy()
     blanked[:, :persons] = 0.0
     problem = Problem(loss, records=ROWS * RECORDS if weighting == "records" else None)
-    setting = terms(problem, batch(features, targets), relation=ZERO_OUT, unit_size=persons)
+    setting = terms(problem, batch(features, targets), relation=ZERO_OUT, unit_size=persons, width=WIDTH)
     dimension = setting.dimension
     anchor = rng.standard_normal((ROWS, dimension)) * rng.choice([0.1, 3.0, 100.0], size=(ROWS, 1))
     move = rng.standard_normal((ROWS, dimension))
@@ -96,21 +101,21 @@ def test_no_record_moves_an_estimate_further_than_the_lemma_says(
         point = anchor + REACH * move / np.linalg.norm(move, axis=1, keepdims=True)
     drawn = rng.random((ROWS, RECORDS)) < 0.4
     (with_it, its_anchor), (without, other_anchor) = (
-        estimate(solver, anchor_share, problem, batch(rows, targets), anchor, point, drawn, monkeypatch)
+        estimate(solver, anchor_share, setting, batch(rows, targets), anchor, point, drawn, monkeypatch)
         for rows in (features, blanked)
     )
-    unit = setting.gradient_sensitivity()
-    assert (np.linalg.norm(its_anchor - other_anchor, axis=1) <= unit).all()
+    assert (moved_by(its_anchor, other_anchor, setting) <= 1.0).all()
     cost = PoissonCost(setting, solver, anchor_share)
     sizes, chances = cost.shifts(0)
     assert len(sizes) == persons + 1
     together = drawn[:, :persons].sum(axis=1)
-    moved = np.linalg.norm(with_it - without, axis=1) / unit
+    moved = moved_by(with_it, without, setting)
     for j in range(persons + 1):
         assert (moved[together == j] <= sizes[j]).all()
-    # Within reach of a noisy anchor a shift is counted as longer than it is, for the lattice's sake.
-    assert moved.max() > (0.01 if anchor_share and getattr(solver, "reach", None) else 0.2) * sizes[persons]
-    binomial = [math.comb(persons, j) * 0.2**j * 0.8 ** (persons - j) for j in range(persons + 1)]
+    assert moved.max() > 0.2 * sizes[persons]
+    q = float(solver.rates(setting.counts)[0])
+    assert q == pytest.approx(0.2, rel=1e-3)
+    binomial = [math.comb(persons, j) * q**j * (1.0 - q) ** (persons - j) for j in range(persons + 1)]
     np.testing.assert_allclose(chances, binomial, rtol=1e-12)
 
 
@@ -137,42 +142,115 @@ def test_some_records_move_an_estimate_nearly_as_far(solver, anchor_share, weigh
     shards, empty = batch(features, targets), batch(0.0 * features, targets)
     setting = terms(problem, shards, relation=ZERO_OUT, unit_size=persons)
     found, other = (
-        estimate(solver, anchor_share, problem, records, anchor, point, drawn, monkeypatch)[0]
+        estimate(solver, anchor_share, setting, records, anchor, point, drawn, monkeypatch)[0]
         for records in (shards, empty)
     )
-    moved = np.linalg.norm(found - other, axis=1) / setting.gradient_sensitivity()
+    moved = moved_by(found, other, setting)
     sizes, _ = PoissonCost(setting, solver, anchor_share).shifts(0)
-    if anchor_share and reach:  # a shift is never counted as shorter than the unit, for the lattice's sake
-        assert sizes[1] >= 1.0
-        sizes = tuple(REACH * 5.0 / persons * j for j in range(persons + 1))
-    assert (moved <= np.array(sizes) * (1 + 1e-6)).all()
+    assert (moved <= np.array(sizes)).all()
     assert (moved >= 0.9 * np.array(sizes)).all()
 
 
 def test_the_lemma_in_numbers(terms):
-    """Spec 5.2: G/M and 2G/B - G/M in units of G/M; sgd 0 and G/B; a noisy anchor 0 and 2G/B."""
+    """Spec 5.2: G/M and 2G/B - G/M in units of G/M; sgd 0 and G/B; a noisy anchor 0 and 2G/B, within reach less. The
+    papers' numbers are met to one part in a million, and never from below."""
     setting = terms(Problem(), [1000, 50], relation=ZERO_OUT)
-    for agent, count in enumerate((1000, 50)):
-        q = 10 / count
-        expected = {"svrg": (1.0, 2 / q - 1), "sgd": (0.0, 1 / q), "anchor": (0.0, 2 / q)}
-        for name, solver, share in (
-            ("svrg", Svrg(batch=10), 0.0),
-            ("sgd", Sgd(batch=10), 0.0),
-            ("anchor", Svrg(batch=10), 0.3),
-        ):
-            sizes, chances = PoissonCost(setting, solver, share).shifts(agent)
-            assert sizes == pytest.approx(expected[name], rel=1e-4)
-            assert all(size >= least for size, least in zip(sizes, expected[name], strict=True))
+    for agent in range(2):
+        solvers = {
+            "svrg": (Svrg(batch=10), 0.0),
+            "sgd": (Sgd(batch=10), 0.0),
+            "anchor": (Svrg(batch=10), 0.3),
+            "near": (Svrg(batch=10, reach=0.1), 0.0),
+            "near anchor": (Svrg(batch=10, reach=0.1), 0.3),
+        }
+        q = float(Sgd(batch=10).rates(setting.counts)[agent])
+        bend = 0.25 * 0.1  # of a record's gradient, within reach
+        expected = {
+            "svrg": (1.0, 2 / q - 1),
+            "sgd": (0.0, 1 / q),
+            "anchor": (0.0, 2 / q),
+            "near": (1.0, 1 + bend / q),
+            "near anchor": (0.0, bend / q),
+        }
+        for name, (solver, share) in solvers.items():
+            cost = PoissonCost(setting, solver, share)
+            sizes, chances = cost.shifts(agent)
+            assert sizes == pytest.approx(expected[name], rel=5e-5)  # rounded up, for agents that differ by rounding
+            real = np.array(sizes) * setting.gradient_sensitivity()[agent] * setting.counts[agent]
+            assert all(size >= least for size, least in zip(real, expected[name], strict=True))
             assert chances == pytest.approx((1 - q, q), rel=1e-12)
 
 
-def test_what_sums_lose_in_float32_is_paid_for(terms):
-    wide, short = (terms(Problem(Softmax()), [4000], relation=ZERO_OUT, precision=p) for p in ("float64", "float32"))
-    for solver in (Sgd(batch=400), Svrg(batch=400)):
-        exact, rounded = (
-            PoissonCost(s, solver, 0.0).shifts(0)[0][1] * s.gradient_sensitivity()[0] for s in (wide, short)
-        )
-        assert 1.0005 * exact < rounded < 2.0 * exact
+@pytest.mark.parametrize("dimension", [3, 99_999])
+@pytest.mark.parametrize("persons", [1, 4])
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(), ClippedSquared(0.3)], ids=lambda loss: loss.name)
+def test_shifts_are_those_of_the_integer_sums_with_what_rounding_adds(loss, persons, dimension, terms):
+    """Written out in whole numbers: what the records of a person contribute at most, weighted, then rounded, which
+    moves two neighbours apart by at most sqrt(D)."""
+    columns = dimension // loss.outputs(3)
+    setting = terms(
+        Problem(loss), [1000, 37, 3], dimension=dimension, width=columns, relation=ZERO_OUT, unit_size=persons
+    )
+    assert setting.bounds.dimension == dimension
+    norm, shift = setting.bounds.norm, setting.bounds.shift
+    for solver, share in KINDS.values():
+        solver = type(solver)(**{**{f: getattr(solver, f) for f in solver.__dataclass_fields__}, "batch": 3})
+        reach = getattr(solver, "reach", None)
+        moved = 2 * norm if reach is None else math.ceil(loss.curvature_bound(1.0) * REACH / setting.bounds.worth)
+        cost, (drawn, of) = PoissonCost(setting, solver, share), solver.odds(setting.counts)
+        finer = solver.rates(setting.counts) if share else solver.finer(setting)
+        for agent in range(3):
+            a, b = int(drawn[agent]), int(of[agent])
+            digits = a.bit_length() - 1
+            for j, size in enumerate(cost.shifts(agent)[0]):
+                if isinstance(solver, Svrg) and not share:
+                    one = min((2 * b - a) * norm, a * norm + b * moved)
+                    cells, lattice = (persons - j) * a * norm + j * one, 2 ** (shift + digits)
+                    assert lattice * finer[agent] == a * 2**shift
+                else:
+                    cells, lattice = j * (moved if isinstance(solver, Svrg) else norm), 2**shift
+                    assert finer[agent] == a / b
+                least = (cells / lattice + math.sqrt(dimension) * (cells > 0)) / (setting.sensitivity() * finer[agent])
+                assert least <= size <= least * 1.0002 + 1e-4 * (persons > 1)
+
+
+# -- reach -------------------------------------------------------------------------------------------------------------
+
+
+class Cliff(Quantile):
+    """Has a kink, where its slope jumps by twice its bound, and says that it bends little."""
+
+    def curvature_bound(self, norm_bound):
+        return 1e-3
+
+
+@pytest.mark.parametrize("anchor_share", [0.0, 0.3], ids=["held", "noisy anchor"])
+def test_a_record_whose_slope_jumps_moves_an_estimate_no_further_than_within_reach(anchor_share, terms, monkeypatch):
+    """The bound on curvature is wrong here: the slope jumps from -1/2 to 1/2 within reach. Privacy must not need it."""
+    loss, reach, persons = Cliff(0.5), 0.02, 2
+    solver = Svrg(batch=2, reach=reach)
+    features = np.zeros((1, RECORDS, WIDTH))
+    features[:, :persons, 0] = 1.0
+    targets = np.zeros((1, RECORDS))
+    drawn = np.zeros((1, RECORDS), dtype=bool)
+    drawn[:, :persons] = True
+    anchor, point = np.zeros((1, WIDTH)), np.zeros((1, WIDTH))
+    anchor[:, 0], point[:, 0] = -reach / 2, reach / 2
+    shards, empty = batch(features, targets), batch(0.0 * features, targets)
+    setting = terms(Problem(loss), shards, relation=ZERO_OUT, unit_size=persons)
+    found, other = (
+        estimate(solver, anchor_share, setting, records, anchor, point, drawn, monkeypatch)[0]
+        for records in (shards, empty)
+    )
+    sizes, _ = PoissonCost(setting, solver, anchor_share).shifts(0)
+    moved = moved_by(found, other, setting)[0]
+    assert moved <= sizes[persons]
+    free = Svrg(batch=2)
+    found, other = (
+        estimate(free, anchor_share, setting, records, anchor, point, drawn, monkeypatch)[0]
+        for records in (shards, empty)
+    )
+    assert moved_by(found, other, setting)[0] > 2.0 * sizes[persons]  # so without being cut it would
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -184,7 +262,9 @@ def test_a_round_of_svrg_is_a_mixture_for_every_step(terms):
     for event, count in zip(noise.events, (40, 100), strict=True):
         assert isinstance(event, SelfComposedDpEvent)
         assert event.count == 7
-        mixture, q = event.event, 10 / count
+        mixture = event.event
+        q = next(iter(Svrg(batch=10).rates(np.array([count]))))
+        assert q == pytest.approx(10 / count, rel=1e-3)
         assert isinstance(mixture, MixtureOfGaussiansDpEvent)
         assert mixture.standard_deviation == 30.0
         assert mixture.sensitivities == pytest.approx((1.0, 2 / q - 1), rel=1e-4)
@@ -294,8 +374,8 @@ def heard(perturbation, solver, multiplier, terms, task, steps=4, rows=4000):
     sub = Subproblem(setting.problem, shards, setting.weights, zeros, np.full((rows, 1), 0.1), zeros)
     names, runs = np.arange(rows), np.zeros(rows, dtype=np.int64)
 
-    def random_bits(purpose, count):
-        return SeededRandomness(1).random_bits(runs, names, 1, purpose, count)
+    def random_bits(purpose):
+        return SeededRandomness(1).stream(runs, names, 1, purpose)
 
     said = {}
     for level in (multiplier, 0.0):
@@ -322,11 +402,12 @@ def test_every_step_s_noise_is_fresh_and_as_loud_as_its_event_says(solver, terms
 
 def test_a_noisy_anchor_s_noise_stays_for_the_round_beside_every_step_s_own(terms, task):
     solver, perturbation = Svrg(updates=4, batch=5), SampledGradient(anchor_share=0.3)
-    noise = heard(perturbation, solver, 1.7, terms, task)
+    noise = heard(perturbation, solver, 1.7, terms, task, rows=16_000)
     (event,) = set(perturbation.calibrate(terms(Problem(), [20], relation=ZERO_OUT), solver, Multiplier(1.7)).events)
     anchor = event.events[0].noise_multiplier ** 2
     covariance = np.cov(noise.reshape(4, -1))
-    np.testing.assert_allclose(covariance, anchor + 1.7**2 * np.eye(4), rtol=0.08)
+    error = (anchor + 1.7**2) * math.sqrt(2.0 / noise[0].size)
+    np.testing.assert_allclose(covariance, anchor + 1.7**2 * np.eye(4), atol=4.5 * error)
     assert anchor > 0.4
 
 

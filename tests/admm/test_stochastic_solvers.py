@@ -9,18 +9,20 @@ from scipy.optimize import minimize_scalar
 
 from dpadmm.admm.consensus import PenalisedStar, Server
 from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
-from dpadmm.admm.sampling import SAMPLINGS
+from dpadmm.admm.sampling import SAMPLINGS, SMALLEST_RATE, odds_of
 from dpadmm.admm.schedules import Averaged, Fixed, Stable
-from dpadmm.admm.setting import Multiplier, NoiseLevel
+from dpadmm.admm.setting import Multiplier, NoiseLevel, Setting
 from dpadmm.admm.solvers import GradientSteps, Sgd, Svrg
 from dpadmm.admm.solvers.base import Subproblem
+from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.penalties import L1, L2, ElasticNet
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Ball, Box
 from dpadmm.problems.shards import gather
+from dpadmm.release.random_bits import SeededRandomness
 
 ROWS = 20_000
 RHO = 0.1
@@ -29,14 +31,14 @@ RHO = 0.1
 def keyed(rows, seed=0, round=1):
     names = np.arange(rows)
     runs = np.zeros_like(names)
-    return lambda purpose, count: SeededRandomness(seed).random_bits(runs, names, round, purpose, count)
+    return lambda purpose: SeededRandomness(seed).stream(runs, names, round, purpose)
 
 
 def equal(simulated, agents=3, records=8, loss=None):
     """Agents with equally many records."""
     one = simulated(loss, agents=1, records=agents * records)
     owner = np.repeat(np.arange(agents), records)
-    return gather(one.features, one.targets, owner, norm_bound=1.0, names=[str(i) for i in range(agents)])
+    return gather(one.real_rows, one.targets, owner, norm_bound=1.0, names=[str(i) for i in range(agents)])
 
 
 @pytest.fixture
@@ -54,7 +56,14 @@ def flat(problem, shards):
 def solve(solver, sub, eta, start=None, seed=0):
     start = np.zeros(sub.tilt.shape) if start is None else start
     steps = np.full((len(start), 1), eta)
-    return solver.solve(sub, solver.gradients(sub, keyed(len(start), seed)), solver.start(start), steps)
+    return solver.solve(sub, gradients(solver, sub, keyed(len(start), seed)), solver.start(start), steps)
+
+
+def gradients(solver, sub, random_bits):
+    """What the solver is told of gradients, without noise."""
+    setting = Setting(sub.problem, sub.shards.counts, sub.tilt.shape[1], 1.0, Relation.ZERO_OUT, 1, width=3)
+    sums = solver.sums(setting, sub, random_bits)
+    return lambda point: sums(point).value
 
 
 # -- gradients of mini-batches -----------------------------------------------------------------------------------------
@@ -68,7 +77,7 @@ def test_a_batch_of_all_records_is_the_whole_gradient(solver, average, loss, sim
     sub = subproblem(Problem(loss, L2(), 0.05), shards)
     whole, memory = solve(GradientSteps(updates=6, average=average), sub, 0.4)
     drawn, kept = solve(solver(updates=6, average=average, batch=8), sub, 0.4)
-    np.testing.assert_allclose(drawn, whole, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(drawn, whole, atol=3e-9)  # rounded on another lattice
     np.testing.assert_array_equal(kept.point, drawn)  # the next round goes on from the mean
     np.testing.assert_array_equal(memory.point, whole)
     less, _ = solve(solver(updates=6, average=average, batch=4), sub, 0.4)
@@ -77,16 +86,16 @@ def test_a_batch_of_all_records_is_the_whole_gradient(solver, average, loss, sim
 
 def by_hand(shards, point):
     """Each record's gradient of the logistic loss, from its formula; (records, D)."""
-    a, b = shards.features[: shards.counts[0]], shards.targets[: shards.counts[0]]
+    a, b = shards.real_rows[: shards.counts[0]], shards.targets[: shards.counts[0]]
     return -a * (b / (1 + np.exp(b * (a @ point))))[:, None]
 
 
 def estimates(solver, many, anchor, point, seed=0):
     """Estimates at `point` by many rows, in a round that began at the anchor."""
-    oracle = solver.gradients(flat(Problem(), many), keyed(ROWS, seed))
+    oracle = gradients(solver, flat(Problem(), many), keyed(ROWS, seed))
     if isinstance(solver, Svrg):
         whole = oracle(np.tile(anchor, (ROWS, 1)))
-        np.testing.assert_allclose(whole[0], by_hand(many, anchor).mean(axis=0), atol=1e-15)
+        np.testing.assert_allclose(whole[0], by_hand(many, anchor).mean(axis=0), atol=2e-6)
         assert np.ptp(whole, axis=0).max() == 0.0
     return oracle(np.tile(point, (ROWS, 1)))
 
@@ -117,8 +126,8 @@ def test_an_estimate_is_right_in_the_mean_and_spreads_as_independent_draws_do(na
 def test_an_estimate_is_scaled_by_the_mean_size_of_a_batch_whatever_its_own(solver, many):
     """(1 / (q m)) times the sum over who was drawn, plus the anchor; an empty draw is zero, or the anchor alone."""
     random_bits = keyed(ROWS, 3)
-    draws = SAMPLINGS["poisson"](random_bits, "batch.2", np.full(ROWS, 12), np.full(ROWS, 0.25))
-    oracle = solver.gradients(flat(Problem(), many), random_bits)
+    draws = SAMPLINGS["poisson"](random_bits("batch.2"), np.full(ROWS, 12), odds_of(np.full(ROWS, 0.25)))
+    oracle = gradients(solver, flat(Problem(), many), random_bits)
     first = oracle(np.tile(ANCHOR, (ROWS, 1)))
     second = oracle(np.tile(POINT, (ROWS, 1)))
     here, there = by_hand(many, POINT), by_hand(many, ANCHOR)
@@ -129,7 +138,7 @@ def test_an_estimate_is_scaled_by_the_mean_size_of_a_batch_whatever_its_own(solv
             expected = there.mean(axis=0) + (here - there)[drawn].sum(axis=0) / 3
         else:
             expected = here[drawn].sum(axis=0) / 3
-        np.testing.assert_allclose(second[row], expected, atol=1e-14)
+        np.testing.assert_allclose(second[row], expected, atol=1e-5)
     assert {0, 1, 3, 5} <= sizes
     assert np.abs(first - second).max() > 0.1
 
@@ -162,22 +171,30 @@ def test_variance_vanishes_at_the_anchor(solver, many):
 def test_every_step_draws_anew(solver, simulated, monkeypatch):
     asked, honest = [], SAMPLINGS["poisson"]
 
-    def listening(random_bits, purpose, counts, rates):
-        drawn = honest(random_bits, purpose, counts, rates)
-        asked.append((purpose, b"".join(part.tobytes() for part in drawn)))
+    def listening(stream, counts, odds):
+        drawn = honest(stream, counts, odds)
+        asked.append((stream.words(0, 1).tobytes(), b"".join(part.tobytes() for part in drawn)))
         return drawn
 
     monkeypatch.setitem(SAMPLINGS, "poisson", listening)
     solve(solver, flat(Problem(), equal(simulated, 3, 40)), 0.3)
-    purposes, drawn = (set(part) for part in zip(*asked, strict=True))
+    streams, drawn = (set(part) for part in zip(*asked, strict=True))
     assert len(asked) == (4 if isinstance(solver, Svrg) else 5)  # at the anchor there is nothing to correct
-    assert len(purposes) == len(drawn) == len(asked)
+    assert len(streams) == len(drawn) == len(asked)
 
 
 def test_rates_are_a_share_of_each_agent_s_records_or_a_number_of_them():
     counts = np.array([10, 20, 1000])
-    np.testing.assert_array_equal(Sgd(batch=0.05).rates(counts), [0.05] * 3)
-    np.testing.assert_array_equal(Svrg(batch=10).rates(counts), [1.0, 0.5, 0.01])
+    np.testing.assert_allclose(Sgd(batch=0.05).rates(counts), [0.05] * 3, rtol=1e-3)
+    np.testing.assert_allclose(Svrg(batch=10).rates(counts), [1.0, 0.5, 0.01], rtol=1e-3)
+    np.testing.assert_array_equal(Svrg(batch=10).rates(counts)[:2], [1.0, 0.5])
+
+
+def test_a_rate_that_coins_cannot_meet_is_refused(terms):
+    for batch, counts in ((SMALLEST_RATE / 1.01, [50]), (1.0, [int(1.01 / SMALLEST_RATE)])):
+        with pytest.raises(InputError, match="coins are not so fine"):
+            Sgd(batch=batch).check(terms(Problem(), counts))
+    Sgd(batch=1).check(terms(Problem(), [int(1 / SMALLEST_RATE)]))
 
 
 # -- the paper's loop --------------------------------------------------------------------------------------------------
@@ -197,7 +214,7 @@ def test_rounds_are_those_of_the_paper_written_out(average, simulated, terms, mo
 
     def slope(i, m, v):
         row = shards.starts[i] + m
-        a, b = shards.features[row], shards.targets[row]
+        a, b = shards.real_rows[row], shards.targets[row]
         return -b * a / (1 + np.exp(b * (a @ v)))
 
     v_L = 0.25 + RHO
@@ -222,9 +239,9 @@ def test_rounds_are_those_of_the_paper_written_out(average, simulated, terms, mo
         release, state = solve_and_perturb(plan, state, shards, np.repeat(server.common, n, axis=0), k + 1, keyed(n))
         server = next_server(plan, server, release.value[None], k + 1)
         state = absorb(plan, state, np.repeat(server.common, n, axis=0), k + 1)
-        np.testing.assert_allclose(release.value, x, atol=1e-12)
-        np.testing.assert_allclose(server.common[0], z, atol=1e-12)
-        np.testing.assert_allclose(state.dual, -lam, atol=1e-12)
+        np.testing.assert_allclose(release.value, x, atol=1e-5)
+        np.testing.assert_allclose(server.common[0], z, atol=1e-5)
+        np.testing.assert_allclose(state.dual, -lam, atol=1e-5)
     assert np.abs(lam).max() > 1e-2
     assert next(order, None) is None
 
@@ -258,7 +275,7 @@ def test_reach_keeps_every_point_near_the_anchor_and_inside_the_set(domain, reac
     farthest = {}
     for limit in (reach, None):
         solver = Svrg(updates=30, batch=4, reach=limit)
-        honest, asked = solver.gradients(sub, keyed(5)), []
+        honest, asked = gradients(solver, sub, keyed(5)), []
 
         def listening(point, honest=honest, asked=asked):
             asked.append(point)

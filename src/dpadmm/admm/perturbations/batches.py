@@ -1,8 +1,17 @@
-"""What steps on mini-batches cost, by how loud their noise is: the numbers of `sampled.SampledGradient`'s lemmas.
+"""What steps on mini-batches cost, by their noise multiplier: the numbers of `sampled.SampledGradient`'s lemmas.
 
-Noise and shifts are in units of an agent's Delta = `Setting.gradient_sensitivity`, which is what the mechanism scales
-by. No shift that costs anything is shorter than that (but for 0, where both neighbours round alike), so what a lattice
-adds to Delta covers every shift.
+Multipliers and shifts are in units of Delta = `Setting.sensitivity`, k n + r in units of the lattice: a person's k
+records contribute at most n each, and rounding moves two neighbours apart by at most r = sqrt(D) (0 where sums are not
+rounded). Noise is z Delta `finer` in units of an estimate's own lattice, of which `finer` make one of the lattice of
+whole gradients. So a shift of X own units is one of X / (Delta finer) here. What X is:
+
+* `sgd`, finer = q: j of the records are drawn, j n + r <= j (n + r); where none is, both neighbours round alike: 0.
+* corrections beside a noisy anchor, finer = q: j (c + r), for a contribution that moves by at most c <= 2 n.
+* `svrg`, A / B = q, finer = A / 2^digits >= 1: the integers A s(anchor) of the k records move by A n each, and of those
+  drawn A s(anchor) + B (s(x) - s(anchor)) moves by at most (2 B - A) n and at most A n + B c. So j drawn records
+  move the estimate by finer (k n + j min(2 n / q - 2 n, c / q)) + r, and r <= finer r.
+* one uniform record of m, replace, finer = 1: the anchor moves by Delta, rounded by itself, and the correction of the
+  record drawn by at most 2 c m + r.
 """
 
 from __future__ import annotations
@@ -34,6 +43,7 @@ from dpadmm.privacy.events import (
     SelfComposedDpEvent,
 )
 
+_UP = 1.0 + 2.0**-40  # more than the arithmetic on shifts can lose
 PRECISE = 1e-4  # of a calibrated multiplier, always on the side of more noise
 
 Found = TypeVar("Found")
@@ -45,6 +55,12 @@ class Cost(ABC):
     def __init__(self, setting: Setting, solver: Sgd) -> None:
         self.setting, self.solver = setting, solver
         self.kinds: tuple[Hashable, ...] = ()  # of each agent: what its cost depends on
+        bounds = setting.bounds
+        longest = solver.longest_change(setting) if isinstance(solver, Svrg) else None
+        self._unit = setting.sensitivity()  # Delta
+        self._norm = math.ldexp(bounds.norm, -bounds.shift)  # n
+        self._change = 2.0 * self._norm if longest is None else math.ldexp(longest, -bounds.shift)  # c
+        self._rounding = math.sqrt(bounds.dimension) if bounds.shift else 0.0  # r
 
     @abstractmethod
     def round(self, agent: int, multiplier: float) -> DpEvent:
@@ -104,31 +120,23 @@ class PoissonCost(Cost):
 
     def __init__(self, setting: Setting, solver: Sgd, anchor_share: float) -> None:
         super().__init__(setting, solver)
-        loss, counts, unit = setting.problem.loss, setting.counts, setting.gradient_sensitivity()
         self._anchor_share = anchor_share
         self._held = isinstance(solver, Svrg) and not anchor_share  # by an anchor without noise of its own
-        self._rates = solver.rates(counts)
-        longest = loss.gradient_bound(setting.norm_bound)
-        scale = setting.weights / self._rates / unit
-        if not isinstance(solver, Svrg):
-            drawn = scale * longest
+        self._rates = rates = solver.rates(setting.counts)
+        if self._held:
+            moved = np.minimum(2.0 * self._norm * (1.0 / rates - 1.0), self._change / rates)
         else:
-            # A record in the batch corrects the anchor that holds it: 2G/q - G in all, G of which `held` counts.
-            inside = 2.0 * longest * self._rates if self._held else 0.0
-            drawn = scale * (2.0 * longest - inside)
-            bend = loss.curvature_bound(setting.norm_bound)
-            if solver.reach is not None and bend is not None:
-                drawn = np.minimum(drawn, scale * bend * solver.reach)
-        if not self._held:
-            drawn = np.maximum(drawn, 1.0)
+            moved = ((self._change if isinstance(solver, Svrg) else self._norm) + self._rounding) / rates
+        drawn = _UP * moved / self._unit
         # Rounded up a little, so that agents who differ by their rounding only are one kind.
-        self._drawn: FloatArray = np.exp2(np.ceil(np.log2(drawn) * 2.0**14) / 2.0**14)
+        logs = np.log2(np.maximum(drawn, 2.0**-40))
+        self._drawn: FloatArray = np.exp2(np.ceil(logs * 2.0**14) / 2.0**14) * _UP
         self.kinds = tuple(zip(self._rates.tolist(), self._drawn.tolist(), strict=True))
 
     def shifts(self, agent: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """How far a step's estimate moves with j = 0..k records of one person in the batch, and how likely that is."""
         persons, rate = self.setting.unit_size, float(self._rates[agent])
-        # Delta is that of all k records together; what one of them adds by being drawn is counted one by one.
+        # The anchor holds all k records, and what one of them adds by being drawn is counted one by one.
         sizes = tuple(float(self._held) + j * float(self._drawn[agent]) for j in range(persons + 1))
         chances = binom.pmf(np.arange(persons + 1), persons, rate)
         return sizes, tuple((chances / chances.sum()).tolist())
@@ -169,8 +177,7 @@ class UniformCost(Cost):
     def __init__(self, setting: Setting, solver: Svrg, delta: float) -> None:
         super().__init__(setting, solver)
         self._deltas = np.full(setting.agents, delta, dtype=np.float64)  # what the proof is tuned to
-        longest = setting.problem.loss.gradient_bound(setting.norm_bound)
-        self._drawn = 4.0 * longest * setting.weights * setting.counts / setting.gradient_sensitivity()
+        self._drawn = _UP * (2.0 * self._change * setting.counts + self._rounding) / self._unit
         self.kinds = tuple(setting.counts.tolist())
         self._splits: dict[tuple[Hashable, float], float] = {}  # by kind and calibrated multiplier
 

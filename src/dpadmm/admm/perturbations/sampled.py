@@ -17,6 +17,7 @@ from dpadmm.admm.solvers.stochastic import Sgd, Svrg
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.mechanisms import Gaussian
+from dpadmm.release.perturb import noise_scales
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,10 @@ class SampledGradient(Perturbation):
         else:
             multipliers = cost.calibrated(request.of_each(setting.agents))
         anchor = Gaussian(multipliers * cost.anchor_factors()) if self.anchor_share else None
+        finer = solver.rates(setting.counts) if self.anchor_share else solver.finer(setting)
+        noise_scales(Gaussian(multipliers), setting.sensitivity() * finer)
+        if anchor is not None:
+            noise_scales(anchor, setting.sensitivity())
         return Noise(Gaussian(multipliers), cost.rounds(multipliers), anchor=anchor)
 
     @staticmethod

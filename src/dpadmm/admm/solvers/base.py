@@ -19,7 +19,7 @@ from dpadmm.admm.setting import Setting
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards
 from dpadmm.release.random_bits import Stream
-from dpadmm.release.sums import Total
+from dpadmm.release.sums import Query, Total
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +49,14 @@ class Subproblem:
         """The part that touches records, in doubles: for minimisers. First-order steps take `total`."""
         return self.problem.loss.gradient(self.shards, x, self.weights)
 
+    @property
+    def query(self) -> Query:
+        """What a record contributes to gradients as they are released."""
+        return self.problem.loss.query(self.tilt.shape[1] // self.shards.width)
+
     def total(self, x: FloatArray) -> Total:
         """The sums of gradients over the agents' records as they are released: integers, without weights."""
-        return self.problem.loss.query(x.shape[1] // self.shards.width).total(self.shards, x)
+        return self.query.total(self.shards, x)
 
     def penalty_gradient(self, x: FloatArray) -> FloatArray:
         return self.problem.strength * self.problem.penalty.gradient(x)

@@ -6,6 +6,7 @@ SCAS-ADMM's solver is `svrg` (002, theory 5.1): one whole gradient a round, corr
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm._fields import option
-from dpadmm.admm.sampling import SAMPLINGS
+from dpadmm.admm.sampling import SAMPLINGS, SMALLEST_RATE, odds_of
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import (
     Emit,
@@ -31,7 +32,10 @@ from dpadmm.admm.solvers.base import (
 from dpadmm.admm.solvers.linearised import LocalUpdates
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.sets import Whole
+from dpadmm.release.changes import change
 from dpadmm.release.sums import Total
+
+_WORD = 26  # sums that are rounded to multiples of at most 2^26 cells wrap around modulo 2^64, which costs no privacy
 
 AVERAGES = ("plain", "over-relaxed")
 
@@ -147,18 +151,19 @@ class Sgd(GradientSteps):
                 f"solver {self.name!r}: batches of {self.batch:g} records, but agent {int(setting.counts.argmin())} "
                 f"has {smallest}: a sampling rate over 1. Use a smaller batch, or a share such as 0.05."
             )
+        rate = float(self._asked(setting.counts).min())
+        if rate < SMALLEST_RATE:
+            raise InputError(
+                f"solver {self.name!r}: a sampling rate of {rate:g} is below {SMALLEST_RATE:g}, and coins are not so "
+                f"fine. Use a larger batch."
+            )
 
     def odds(self, counts: IntArray) -> tuple[IntArray, IntArray]:
-        """The chance of each agent's records to be drawn, as A / B: whole numbers, (n,) each.
+        """The chance of each agent's records to be drawn, as A / B: whole numbers, (n,) each."""
+        return odds_of(self._asked(counts))
 
-        B is a power of two and A has at most ten binary digits, so that sums of mini-batches can be weighted in
-        integers; the chance asked for is met to one part in a thousand.
-        """
-        asked = np.full(counts.size, self.batch) if self.batch < 1 else self.batch / counts
-        _, exponent = np.frexp(asked)  # asked = share 2^exponent, share from 1/2 to 1
-        above = np.maximum(10 - exponent, 0)
-        odds = np.rint(np.ldexp(asked, above)).astype(np.int64)
-        return np.minimum(odds, 1 << above), (1 << above).astype(np.int64)
+    def _asked(self, counts: IntArray) -> FloatArray:
+        return np.full(counts.size, self.batch) if self.batch < 1 else self.batch / counts
 
     def rates(self, counts: IntArray) -> FloatArray:
         """The chance of each agent's records to be drawn; (n,)."""
@@ -180,7 +185,12 @@ class Sgd(GradientSteps):
     def _sampling(self) -> str:
         return "poisson"
 
+    def finer(self, setting: Setting) -> FloatArray:
+        """Units of the lattice of its sums to one of the lattice of whole gradients; (n,)."""
+        return self.rates(setting.counts)
+
     def sums(self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits) -> Sums:
+        """The sum over a mini-batch is rounded as a whole gradient is; one unit is worth 1/q of it."""
         steps, shift = itertools.count(1), setting.bounds.shift
         rates = self.rates(subproblem.shards.counts)
         units = whole_units(setting, subproblem) / rates[:, None]
@@ -236,33 +246,53 @@ class Svrg(Sgd):
         """The correction vanishes with the distance to the anchor, so no bound on it is of use to a step size."""
         return np.zeros(setting.agents)
 
+    def finer(self, setting: Setting) -> FloatArray:
+        drawn, more = self._lattice(setting)
+        return np.ldexp(drawn, -more)
+
+    def _lattice(self, setting: Setting) -> tuple[IntArray, IntArray]:
+        """The weight A of the whole sum, and by how many binary digits more its multiple is rounded; (n,) each.
+
+        2^digits is at most A, so that a sum's rounding counts no more than a whole gradient's does; where whole
+        gradients are not rounded, these sums are not either.
+        """
+        drawn, _ = self._weights(setting.counts)
+        digits = np.minimum(np.frexp(drawn)[1].astype(np.int64) - 1, _WORD - setting.bounds.shift)
+        return drawn, np.maximum(digits, 0) if setting.bounds.shift else np.zeros_like(drawn)
+
     def sums(self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits) -> Sums:
         """A times the whole sum at the anchor, plus B times what the mini-batch's sum has changed since, for the chance
-        A / B of a record to be drawn: weighted in integers, and rounded once."""
-        drawn, of = self._weights(subproblem.shards.counts)
-        more = np.frexp(drawn)[1].astype(np.int64) - 1  # binary digits of the lattice that the weight takes up
-        finer = np.ldexp(drawn, -more)
+        A / B of a record to be drawn: weighted in integers and rounded once.
+
+        With one uniform record the two are rounded each by itself, because the lemma has them released apart.
+        """
+        _, of = self._weights(subproblem.shards.counts)
+        drawn, more = self._lattice(setting)
+        finer, shift = np.ldexp(drawn, -more), setting.bounds.shift + more[:, None]
         units = whole_units(setting, subproblem) / finer[:, None]
-        change, anchors = self.changes(subproblem, random_bits), list[Total]()
+        changed, anchors = self.changes(setting, subproblem, random_bits), list[Total]()
 
         def at(point: FloatArray) -> Sum:
-            moved = change(point)
+            moved = changed(point).times(of)
             if not anchors:
                 anchors.append(subproblem.total(point).times(drawn))
-            found = anchors[0].plus(moved.times(of))
-            return Sum(found.rounded(setting.bounds.shift + more[:, None]), units, finer)
+            if self.sampling == "uniform":
+                return Sum(anchors[0].rounded(shift) + moved.rounded(shift), units, finer)
+            return Sum(anchors[0].plus(moved).rounded(shift), units, finer)
 
         return at
 
     def corrections(self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits) -> Sums:
         """What mini-batches' sums have changed by since the first point, weighted so that its mean is the whole's."""
-        drawn, of = self._weights(subproblem.shards.counts)
-        units, change = whole_units(setting, subproblem) * (of / drawn)[:, None], self.changes(subproblem, random_bits)
-        return lambda point: Sum(change(point).rounded(setting.bounds.shift), units, drawn / of)
+        rates, changed = self.rates(subproblem.shards.counts), self.changes(setting, subproblem, random_bits)
+        units = whole_units(setting, subproblem) / rates[:, None]
+        return lambda point: Sum(changed(point).rounded(setting.bounds.shift), units, rates)
 
-    def changes(self, subproblem: Subproblem, random_bits: RandomBits) -> Callable[[FloatArray], Total]:
+    def changes(
+        self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits
+    ) -> Callable[[FloatArray], Total]:
         """What the sum over each step's mini-batch has changed by since the first point."""
-        first, steps = list[FloatArray](), itertools.count(1)
+        first, steps, longest = list[FloatArray](), itertools.count(1), self.longest_change(setting)
 
         def at(point: FloatArray) -> Total:
             step = next(steps)
@@ -270,10 +300,22 @@ class Svrg(Sgd):
                 first.append(point)
                 nothing = np.zeros(point.shape, dtype=np.int64)
                 return Total(nothing, nothing)
-            batch = self.mini_batch(subproblem, random_bits, step)
-            return batch.total(point).plus(batch.total(first[0]).times(-1))
+            shards = self.mini_batch(subproblem, random_bits, step).shards
+            return change(subproblem.query, shards, point, first[0], longest)
 
         return at
+
+    def longest_change(self, setting: Setting) -> int | None:
+        """How many cells a record's contribution can move within reach; None where that is no less than anywhere.
+
+        A record's gradient moves by at most its curvature times the distance. That is enforced, rounding included
+        (`release.changes`), so no property of the loss enters the privacy proof.
+        """
+        bend = setting.problem.loss.curvature_bound(setting.norm_bound)
+        if self.reach is None or bend is None:
+            return None
+        cells = bend * self.reach / setting.bounds.worth
+        return math.ceil(cells) if cells < 2.0 * setting.bounds.norm else None
 
     def _weights(self, counts: IntArray) -> tuple[IntArray, IntArray]:
         """Of the whole sum and of a mini-batch's: a record drawn by chance A / B counts B / A times."""
