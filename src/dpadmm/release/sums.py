@@ -150,6 +150,12 @@ class Query(ABC):
         units: FloatArray = np.asarray(self.units(table.width, table.row_bound))
         return self.total(table, x).rounded(bounds.shift) * units
 
+    def plain(self, table: Rows, x: FloatArray) -> FloatArray:
+        """The same sum in doubles, not rounded to the lattice of noise: never released."""
+        found, shift = self.total(table, x), self.bounds(table.width, table.row_bound).shift
+        units: FloatArray = np.asarray(self.units(table.width, table.row_bound))
+        return (np.ldexp(found.high, _WORD - shift) + np.ldexp(found.low, -shift)) * units
+
 
 @dataclass(frozen=True)
 class MarginGradient(Query):
@@ -313,7 +319,8 @@ class ColumnMoments(Query):
         inner = max(-(factor**2 // 2), -squared)
         apart = 2 * factor**2 * (squared - inner) + 2 * (squared**2 - inner**2) + factor**2
         norm = math.isqrt(factor**2 * squared + squared**2) + 1
-        return Bounds(norm, _in_norm1(norm, 2 * width), math.isqrt(apart) + 1, cell**2, 2 * width)
+        norm1 = _in_norm1(factor * rows.SIDE, width) + squared
+        return Bounds(norm, norm1, math.isqrt(apart) + 1, cell**2, 2 * width)
 
     def total(self, table: Rows, x: FloatArray) -> Total:
         kernel = moments.sparse_columns if table.sparse else moments.columns

@@ -57,7 +57,7 @@ class SecondMoment(Loss):
         return Products()
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return weights[:, None] * self.query().value(shards, x)
+        return weights[:, None] * self.query().plain(shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         return np.zeros((*x.shape, x.shape[1]))
@@ -131,7 +131,7 @@ class ColumnMoments(Loss):
         return release.ColumnMoments(float(self.scale))
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return weights[:, None] * self.query().value(shards, x)
+        return weights[:, None] * self.query().plain(shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         return np.zeros((*x.shape, x.shape[1]))
