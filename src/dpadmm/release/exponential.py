@@ -1,42 +1,31 @@
 """Comparing a uniform variable with an exponential: fast with a proved error, exactly where that does not suffice.
 
-The fast side is `acceptance`, in floating point. The exact side encloses exponentials between integers, as narrowly as
-asked for, and reads further bits of the uniform variable until it lies on one side.
+`acceptance` is the fast side, in floating point. The exact side encloses exponentials between integers, as narrowly as
+needed, and reads further bits of the uniform variable until it lies on one side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import accumulate
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._kernels.compiled import compiled
 
-Enclosure = Callable[[int], tuple[int, int]]
-"""A real number p as integers (low, high) with low <= 2^bits p <= high, for any number of bits."""
-
-PREFIX = 53
-"""The first bits of a uniform variable: the upper bits of one word."""
-
+Enclosure = Callable[[int], tuple[int, int]]  # of a real number p: bits -> (low, high) with low <= 2^bits p <= high
 ERROR_BOUND = 2.0**-49
 """What `acceptance` and the entries of `thresholds` can be wrong by, absolutely (proved in `acceptance`)."""
-
-_STEPS = 128  # entries of the table per unit of the exponent
-_LARGEST_EXPONENT = 7.5
 _TABLE_BITS = 256
-
-
-# -- exactly, in integers ----------------------------------------------------------------------------------------------
 
 
 def exponential(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
     """Integers low <= 2^bits exp(-numerator / denominator) <= high, for numerator >= 0, few units apart.
 
-    With m = floor(x) + 1, exp(-x) is the m-th power of exp(-y), y = x / m < 1. The terms of the series of exp(-y)
-    alternate and decrease, so it differs from a partial sum by at most the first term left out. Every division rounds
-    away from the value that it bounds.
+    With m = floor(x) + 1, exp(-x) is the m-th power of exp(-y), y = x / m < 1. The series of exp(-y) alternates and
+    decreases, so it differs from a partial sum by less than the last term. Every division rounds outwards.
     """
     power = numerator // denominator + 1
     denominator *= power
@@ -48,7 +37,7 @@ def exponential(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
         term_low = term_low * numerator // (denominator * degree)
         term_high = -(-term_high * numerator // (denominator * degree))
         low, high = (low - term_high, high - term_low) if degree % 2 else (low + term_low, high + term_high)
-    if numerator:  # the terms left out: at most as large as the last one
+    if numerator:  # the terms left out
         low, high = max(low - term_high, 0), min(high + term_high, one)
     result_low = result_high = one
     for _ in range(power):
@@ -64,28 +53,21 @@ def geometric_tail(level: int, bits: int) -> tuple[int, int]:
 
 @cache
 def gaussian_tail(level: int, bits: int) -> tuple[int, int]:
-    """Encloses P(K >= level) for K >= 0 with weights exp(-k^2 / 2).
-
-    The weights beyond `last` sum to less than twice the next one, which is at most 2^-bits.
-    """
+    """Encloses P(K >= level) for K >= 0 with weights exp(-k^2 / 2); those beyond `last` sum to less than 2^-bits."""
     last = level + 1
     while last * last * 0.72 < bits + 8:  # exp(-k^2 / 2) < 2^(-0.72 k^2)
         last += 1
-    weights = [exponential(k * k, 2, bits) for k in range(last + 1)]
-    tail_low, tail_high = (sum(weight[side] for weight in weights[level:]) for side in (0, 1))
-    all_low, all_high = (sum(weight[side] for weight in weights) for side in (0, 1))
-    return (tail_low << bits) // (all_high + 2), -(-((tail_high + 2) << bits) // all_low)
+    lows, highs = zip(*(exponential(k * k, 2, bits) for k in range(last + 1)), strict=True)
+    return (sum(lows[level:]) << bits) // (sum(highs) + 1), -(-((sum(highs[level:]) + 1) << bits) // sum(lows))
 
 
 def below(word: int, further: Callable[[int], int], threshold: Enclosure) -> bool:
     """Whether a uniform variable lies below the threshold, exactly.
 
-    Args:
-        word: 64 bits, whose upper 53 are the first bits of the variable.
-        further: the m-th further 64 bits of the variable, m = 1, 2, ...; asked for as long as they are needed.
-        threshold: encloses a number that is 1 or irrational, so that finitely many bits decide with probability 1.
+    The upper 53 bits of `word` are its first bits, `further(m)`, m = 1, 2, ..., the next 64 each, as far as needed.
+    The threshold must be 1 or irrational, so that finitely many bits decide with probability 1.
     """
-    prefix, bits, asked = word >> (64 - PREFIX), PREFIX, 0
+    prefix, bits, asked = word >> 11, 53, 0
     while True:
         low, high = threshold(bits + 16)
         if (prefix + 1) << 16 <= low:
@@ -96,47 +78,35 @@ def below(word: int, further: Callable[[int], int], threshold: Enclosure) -> boo
         prefix, bits = prefix << 64 | further(asked), bits + 64
 
 
-# -- fast, in floating point -------------------------------------------------------------------------------------------
-
-
 def thresholds(tail: Callable[[int, int], tuple[int, int]], smallest: float) -> FloatArray:
-    """The tails of level 1, 2, ... that are at least `smallest`, each within 2^-53 of the true one, relatively."""
+    """The tails of level 1, 2, ... that are at least `smallest`, within 2^-53 relatively, between infinity and zero."""
     found: list[float] = []
     while not found or found[-1] >= smallest:
         # Division of integers is correctly rounded in Python, and the enclosure is relatively narrower than 2^-100.
         found.append(tail(len(found) + 1, _TABLE_BITS)[0] / 2**_TABLE_BITS)
-    return np.array(found[:-1])
+    return np.array([np.inf, *found[:-1], 0.0])
 
 
 def _powers() -> FloatArray:
     """exp(-b / 128) for b = 0, 1, ..., 961, correctly rounded.
 
-    Entry b is the b-th power of exp(-1/128) with 256 bits, cut b times: below the true value by less than 2^-240,
-    relatively, and then rounded to the nearest double by Python's division of integers. A test compares every entry
-    with multiple precision.
+    Entry b is the b-th power of exp(-1/128) with 256 bits, cut b times: below the true value by less than 2^-230,
+    relatively, then rounded to the nearest double by Python's division of integers. A test compares all with mpmath.
     """
-    base = exponential(1, _STEPS, _TABLE_BITS)[0]
-    value, entries = 1 << _TABLE_BITS, []
-    for _ in range(int(_STEPS * _LARGEST_EXPONENT) + 2):
-        entries.append(value / 2**_TABLE_BITS)
-        value = value * base >> _TABLE_BITS
-    return np.array(entries)
+    base = exponential(1, 128, _TABLE_BITS)[0]
+    values = accumulate(range(961), lambda value, _: value * base >> _TABLE_BITS, initial=1 << _TABLE_BITS)
+    return np.array([value / 2**_TABLE_BITS for value in values])
 
 
-POWERS = _powers()
-"""The table of `acceptance`, which compiled loops are given as an argument."""
+_POWERS = _powers()
 
 
 @compiled(fast=False)
-def acceptance(below_scale: int, level: int, inverse: float, gaussian: bool, powers: FloatArray) -> float:
+def acceptance(below_scale: int, level: int, inverse: float, gaussian: bool) -> float:
     """exp(-x (level + x / 2)) for the Gaussian, exp(-x) for Laplace, with x = below_scale / scale < 1.
 
-    Args:
-        below_scale: an integer of 0 to scale - 1, for a scale below 2^52.
-        level: 0 to 7 for the Gaussian (Laplace: any).
-        inverse: 1.0 / scale.
-        gaussian: which of the two.
-        powers: `POWERS`.
+    `below_scale` is an integer from 0 to scale - 1 for a scale below 2^52, `inverse` is 1.0 / scale, `level` is 0 to 7
+    (any for Laplace).
 
     Guarantee: the absolute error is below 9 * 2^-53 < 2^-49. Write u = 2^-53, the largest relative error of one
     rounded operation; fused operations only leave roundings out.
@@ -157,4 +127,4 @@ def acceptance(below_scale: int, level: int, inverse: float, gaussian: bool, pow
     entry = np.int64(scaled)
     r = (scaled - entry) * 0.0078125
     series = 1.0 - r * (1.0 - r * (0.5 - r * (1.0 / 6.0 - r * (1.0 / 24.0 - r * (1.0 / 120.0)))))
-    return powers[entry] * series
+    return _POWERS[entry] * series

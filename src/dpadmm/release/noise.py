@@ -5,10 +5,10 @@ Both are drawn alike (Karney 2016, algorithm D; Canonne, Kamath & Steinke 2020).
 probability that is still missing, exp(-(j/s) (k + j/(2s))) (Laplace: exp(-j/s)); minus zero is refused. So an accepted
 number n has a weight of exp(-n^2 / (2 s^2)) (Laplace: exp(-|n| / s)).
 
-An attempt reads at most three words of its row's stream: j (the lowest bits that s - 1 has; if j >= s the attempt ends
-there), the level with the sign, the acceptance. The latter two compare the upper 53 bits of a word with numbers known
-within 2^-49. Where they are within `WINDOW` of each other, the whole attempt is decided in exact arithmetic instead, by
-further bits: the m-th further word of word w is word w + 2^48 m.
+An attempt reads at most three words of its row's stream: j (as many of the lowest bits as s - 1 has; if j >= s the
+attempt ends there), the level with the sign, the acceptance. The latter two compare the upper 53 bits of a word with
+numbers known within 2^-49. Where they are within `WINDOW` of each other, the attempt is decided in exact arithmetic
+instead, by further bits: the m-th further word of word w is word w + 2^48 m.
 
 Guarantee: given independent uniform bits, all numbers are independent and have exactly the distribution named, not one
 close to it. They are a function of the bits alone: neither floating-point hardware nor the way in which rows are
@@ -18,43 +18,39 @@ batched, cut into requests or given to threads can change one. (Duration depends
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
-from dpadmm._arrays import BoolArray, FloatArray, IntArray, WordArray
+from dpadmm._arrays import FloatArray, IntArray, WordArray
 from dpadmm._kernels.compiled import compiled
 from dpadmm.errors import InputError
-from dpadmm.release.exponential import POWERS, acceptance, below, exponential, gaussian_tail, geometric_tail, thresholds
+from dpadmm.release.exponential import acceptance, below, exponential, gaussian_tail, geometric_tail, thresholds
 from dpadmm.release.random_bits import Stream
 
 SMALLEST_SCALE = 2**10
 """Smaller scales would make the lemma on discrete Gaussians, and the rounding of sums, costly."""
-
-LARGEST_SCALE = 2**52
-"""Scales are below this, so that they are doubles and a number fits into 64 bits."""
-
+LARGEST_SCALE = 2**52  # exclusive: scales are doubles, and numbers fit into 64 bits
 WINDOW = 2.0**-40
 """Comparisons closer than this are decided exactly; far above ERROR_BOUND plus the 2^-53 that a prefix leaves open."""
 
 _LAYER = 2**48  # words of a row's stream; the layers above hold their further bits
 _LARGEST_REQUEST = 2**17  # words of all rows together, so that they stay in the cache
-_SMALLEST_REQUEST = 64  # words of one row
+_SMALLEST_REQUEST = 256  # words of one row: where every row has a key of its own, each request costs microseconds
 
 
-@dataclass(frozen=True, eq=False)
-class _Law:
+class _Law(NamedTuple):
     """What is different between the two distributions."""
 
     gaussian: bool
     tail: Callable[[int, int], tuple[int, int]]
     thresholds: FloatArray
-    accepted: float
-    """The part of attempts that is accepted at large scales; only sets how many words are asked for."""
+    accepted: float  # the part of attempts at large scales; only sets how many words are asked for
 
 
+_Fast = tuple[FloatArray, bool, float]  # thresholds, gaussian, window
 _GAUSSIAN = _Law(True, gaussian_tail, thresholds(gaussian_tail, WINDOW), 0.715)
 _LAPLACE = _Law(False, geometric_tail, thresholds(geometric_tail, WINDOW), 0.632)
 
@@ -63,12 +59,12 @@ def discrete_gaussian(scales: IntArray, dimension: int, stream: Stream) -> IntAr
     """Independent discrete Gaussian numbers: P(n) proportional to exp(-n^2 / (2 s^2)) on the integers.
 
     Args:
-        scales: (B,) the integer scale s of each row, 2^10 <= s < 2^52, or 0.
+        scales: (B,) the integer scale s of each row, 2^10 <= s < 2^52, or 0 for zeros.
         dimension: how many numbers each row gets.
         stream: the random bits of the B rows.
 
     Returns:
-        (B, dimension) integers; zeros in rows of scale 0.
+        (B, dimension) integers.
 
     Raises:
         InputError: if a scale is out of range.
@@ -79,25 +75,19 @@ def discrete_gaussian(scales: IntArray, dimension: int, stream: Stream) -> IntAr
 
 
 def discrete_laplace(scales: IntArray, dimension: int, stream: Stream) -> IntArray:
-    """Independent discrete Laplace numbers: P(n) proportional to exp(-|n| / t) on the integers.
-
-    Arguments, result and guarantee are those of `discrete_gaussian`.
-    """
+    """The same with discrete Laplace numbers: P(n) proportional to exp(-|n| / s) on the integers."""
     return _draw(_LAPLACE, _in_range(scales, stream), dimension, stream)
 
 
 def _in_range(scales: IntArray, stream: Stream) -> IntArray:
     scales = np.asarray(scales)
     if scales.shape != (stream.rows,) or scales.dtype != np.int64:
+        given = f"{scales.dtype} noise scales of shape {scales.shape}"
+        raise InputError(f"{given} for {stream.rows} rows: give one 64-bit integer per row")
+    for row in np.flatnonzero((scales != 0) & ((scales < SMALLEST_SCALE) | (scales >= LARGEST_SCALE))):
         raise InputError(
-            f"noise scales of shape {scales.shape} and type {scales.dtype} for {stream.rows} rows: "
-            f"give one 64-bit integer per row"
-        )
-    outside = np.flatnonzero((scales != 0) & ((scales < SMALLEST_SCALE) | (scales >= LARGEST_SCALE)))
-    if outside.size:
-        raise InputError(
-            f"row {outside[0]}: a noise scale of {scales[outside[0]]} cells is out of range; choose cells for which "
-            f"it is at least 2^10 and below 2^52, or another noise multiplier (0 for no noise)"
+            f"row {row}: a noise scale of {scales[row]} cells is out of range; choose cells for which it is at least "
+            f"2^10 and below 2^52, or another noise multiplier (0 for no noise)"
         )
     return np.ascontiguousarray(scales)
 
@@ -105,26 +95,22 @@ def _in_range(scales: IntArray, stream: Stream) -> IntArray:
 def _draw(law: _Law, scales: IntArray, dimension: int, stream: Stream, window: float = WINDOW) -> IntArray:
     """The numbers of all rows, for any scale below 2^52; a wider window than `WINDOW` decides more attempts exactly."""
     numbers = np.zeros((len(scales), dimension), dtype=np.int64)
-    filled, position = np.zeros_like(scales), np.zeros_like(scales)
-    undecided = np.zeros(len(scales), dtype=np.bool_)
+    state = filled, position, undecided = np.zeros((3, len(scales)), dtype=np.int64)
     pending = np.flatnonzero(scales) if dimension else np.zeros(0, dtype=np.int64)
     while pending.size:
-        # Whoever is pending has read all but at most two words of the last request, so one start fits all. (It is even,
-        # as is the number of words: so they lie in memory without gaps.)
+        # Who is pending has read all but two words at most, so one start fits all; even, so that words have no gaps.
         start = int(position[pending].min()) // 2 * 2
-        count = _request(law, scales[pending], dimension - filled[pending])
-        some = stream.take(pending)
-        words = some.words(start, count)
-        state = (numbers, filled, position, undecided)
-        _attempts(words, start, pending, scales, law.thresholds, POWERS, law.gaussian, window, *state)
-        while undecided.any():
+        words = stream.take(pending).words(start, _request(law, scales[pending], dimension - filled[pending]))
+        while True:
+            _attempts(words, start, pending, scales, (law.thresholds, law.gaussian, window), numbers, state)
+            if not undecided.any():
+                break
             for row in np.flatnonzero(undecided).tolist():
                 number = _attempt(law, int(scales[row]), int(position[row]), stream.take(np.array([row])))
                 position[row] += 3
                 if number is not None:
                     numbers[row, filled[row]] = number
                     filled[row] += 1
-            _attempts(words, start, pending, scales, law.thresholds, POWERS, law.gaussian, window, *state)
         pending = pending[filled[pending] < dimension]
     return numbers
 
@@ -138,31 +124,22 @@ def _request(law: _Law, scales: IntArray, missing: IntArray) -> int:
 
 @compiled(parallel=True, fast=False)
 def _attempts(
-    words: WordArray,
-    start: int,
-    rows: IntArray,
-    scales: IntArray,
-    thresholds: FloatArray,
-    powers: FloatArray,
-    gaussian: bool,
-    window: float,
-    numbers: IntArray,
-    filled: IntArray,
-    position: IntArray,
-    undecided: BoolArray,
+    words: WordArray, start: int, rows: IntArray, scales: IntArray, law: _Fast, numbers: IntArray, state: IntArray
 ) -> None:
     """Attempts of each row until it is full, fewer than three words are left, or one is undecided.
 
-    Row `rows[r]` reads `words[r]`, the words of its stream from `start`. An undecided attempt leaves the row's position
-    at its first word. Every uniform variable lies in [u, u + 2^-53), u the upper 53 bits of a word.
+    Row `rows[r]` reads `words[r]`, the words of its stream from `start`. Its state: how many numbers it has, at which
+    word its next attempt begins, whether that attempt is undecided. A uniform variable lies in [u, u + 2^-53).
     """
+    thresholds, gaussian, window = law
+    filled, position, undecided = state[0], state[1], state[2]
     dimension, count = numbers.shape[1], words.shape[1]
     for r in numba.prange(rows.size):
         row = rows[r]
         scale, inverse, mask = scales[row], 1.0 / scales[row], np.uint64(0)
         while mask < np.uint64(scale - 1):
             mask = mask << np.uint64(1) | np.uint64(1)
-        place, full, undecided[row] = position[row] - start, filled[row], False
+        place, full, undecided[row] = position[row] - start, filled[row], 0
         while full < dimension and place + 3 <= count:
             below_scale = np.int64(words[r, place] & mask)
             if below_scale >= scale:
@@ -170,18 +147,13 @@ def _attempts(
                 continue
             word = words[r, place + 1]
             uniform = np.float64(word >> np.uint64(11)) * 2.0**-53
-            level, stuck = 0, uniform <= window  # beyond the last threshold
-            while level < thresholds.size and uniform < thresholds[level]:
+            level = 0
+            while uniform < thresholds[level + 1]:
                 level += 1
-            if level > 0:
-                stuck |= thresholds[level - 1] - uniform <= window
-            if level < thresholds.size:
-                stuck |= uniform - thresholds[level] <= window
-            chance = acceptance(below_scale, level, inverse, gaussian, powers)
+            chance = acceptance(below_scale, level, inverse, gaussian)
             excess = np.float64(words[r, place + 2] >> np.uint64(11)) * 2.0**-53 - chance
-            stuck |= abs(excess) <= window
-            if stuck:
-                undecided[row] = True
+            if min(thresholds[level] - uniform, uniform - thresholds[level + 1], abs(excess)) <= window:
+                undecided[row] = 1
                 break
             place += 3
             magnitude, negative = level * scale + below_scale, np.int64(word & np.uint64(1))
@@ -206,7 +178,5 @@ def _attempt(law: _Law, scale: int, position: int, stream: Stream) -> int | None
         level += 1
     exponent = (below_scale * (2 * level * scale + below_scale), 2 * scale**2) if law.gaussian else (below_scale, scale)
     accepted = below(third, partial(further, 2), partial(exponential, *exponent))
-    magnitude, negative = level * scale + below_scale, second & 1
-    if not accepted or (negative and not magnitude):
-        return None
-    return ((-magnitude if negative else magnitude) + 2**63) % 2**64 - 2**63
+    number = (level * scale + below_scale) * (-1 if second & 1 else 1)
+    return (number + 2**63) % 2**64 - 2**63 if accepted and (number or not second & 1) else None
