@@ -8,9 +8,9 @@ import pytest
 from dpadmm.admm.rho import ConstantRho, GeometricRho
 from dpadmm.admm.rounds import absorb, begin, next_server, solve_and_perturb
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.penalties import L2
 from dpadmm.problems.problem import Problem
+from dpadmm.release.random_bits import SeededRandomness
 
 SIZES = (6, 11, 8, 9, 7)
 PROBLEM = Problem(penalty=L2(), strength=0.05)
@@ -25,13 +25,18 @@ ON_GRAPHS = {name: recipe for name, recipe in ALGORITHMS.items() if recipe.conse
 
 every_graph = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 every_penalty = pytest.mark.parametrize("rule", PENALTIES.values(), ids=PENALTIES)
+PURE = {
+    name: recipe.tuned(mechanism="gamma-norm")
+    for name, recipe in ON_GRAPHS.items()
+    if recipe.phases[0].perturbation.takes_alpha
+}
 by_objective = pytest.mark.parametrize("name", ["dvp-graph", "m-admm-penalty", "private-r-admm", "private-mr-admm"])
 
 
 def random_bits(round, agents=range(5), seed=1):
     """Seeded random bits of a round for these agents."""
     runs = np.zeros(len(agents), dtype=np.int64)
-    return lambda purpose, count: SeededRandomness(seed).random_bits(runs, np.asarray(agents), round, purpose, count)
+    return lambda purpose: SeededRandomness(seed).stream(runs, np.asarray(agents), round, purpose)
 
 
 def walk(plan, shards, first=None, draw=random_bits):
@@ -76,7 +81,7 @@ def neighbours(graph):
 def records(shards, node):
     """Features and labels of a node."""
     rows = slice(shards.starts[node], shards.stops[node])
-    return shards.features[rows], shards.targets[rows]
+    return shards.real_rows[rows], shards.targets[rows]
 
 
 def objective(shards, node, x):

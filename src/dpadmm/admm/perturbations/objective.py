@@ -20,7 +20,7 @@ from dpadmm.admm.solvers.base import Memory, Solver
 from dpadmm.admm.solvers.exact import Exact
 from dpadmm.errors import InputError, Unpublished
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Mechanism, mechanism_class
+from dpadmm.privacy.mechanisms import GammaNorm, Gaussian, Mechanism, SimulatedMechanism, mechanism_class
 from dpadmm.problems.losses.base import MarginLoss
 from dpadmm.problems.sets import Whole
 
@@ -172,6 +172,7 @@ def _covered(near: FloatArray, output: Mechanism, reach: FloatArray) -> FloatArr
     """A sensitivity of at least `near`, with which answers that reach this far from zero are within the lattice of the
     output noise, which has its limits. Paying for more than is needed is safe, and here next to nothing."""
     multiplier = output.noise_multiplier
-    return np.maximum(
-        near, SMALLEST_SHARE * np.divide(reach, multiplier, out=np.zeros_like(reach), where=multiplier > 0.0)
-    )
+    if isinstance(output, SimulatedMechanism):
+        return near
+    share = np.divide(SMALLEST_SHARE, multiplier, out=np.zeros_like(reach), where=multiplier > 0.0)
+    return np.maximum(near, share * reach)
