@@ -48,7 +48,7 @@ def test_a_pair_attains_the_sensitivity_as_far_as_the_loss_can_at_zero(loss, rel
 def test_in_the_1_norm_it_is_the_diagonal(loss, relation):
     pair = worst_pair(loss, relation, 1, 2, 1.5)
     share = np.abs(apart(loss, pair)).sum() / loss.sensitivity(1.5 * np.sqrt(2.0), relation, 1)
-    assert share == pytest.approx(1.0, rel=1e-9)
+    assert 1.0 - 1e-6 <= share <= 1.0  # rows are integers, and shrunk where they would be too long
 
 
 def test_the_worst_losses_attain_their_bounds():
@@ -68,7 +68,7 @@ def test_rows_come_too_long_and_are_clipped():
     shards = sheet(Quantile(), [[canary], [instead]], 1.0)
     assert shards.clipped == 2
     assert OVER > 2.0
-    assert np.allclose(np.linalg.norm(shards.features, axis=1), 1.0)
+    assert np.allclose(np.linalg.norm(shards.real_rows, axis=1), 1.0)
 
 
 def test_a_new_loss_has_its_canary():
@@ -111,8 +111,8 @@ class TestScene:
 
     def test_laplace_noise_is_attacked_along_the_diagonal_and_in_one_run_along_axes(self):
         recipe = ALGORITHMS["obj-l"]
-        rows = scene(recipe, Multiplier(1.0), Scenario(records=1)).victims(2, 0).features
-        assert np.allclose(np.abs(rows[rows.any(axis=1)]), np.sqrt(0.5))
+        rows = scene(recipe, Multiplier(1.0), Scenario(records=1)).victims(2, 0).real_rows
+        assert np.allclose(np.abs(rows[rows.any(axis=1)]), np.sqrt(0.5), rtol=1e-6)
         for side in crowd(recipe, Multiplier(1.0), Scenario(), 20).pairs:
             assert np.array_equal(np.abs([row for row, _ in side]), np.eye(20))
 
