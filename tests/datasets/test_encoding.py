@@ -74,7 +74,7 @@ def test_categories_may_be_numbers_or_dictionary_coded():
         (with_column("age", [1.0, float("nan")]), ["'age'", "row 2", "missing"]),
         (with_column("age", [None, 1.0]), ["'age'", "row 1", "missing"]),
         (with_column("x", [1.0, -float("inf")]), ["'x'", "row 2", "-inf"]),
-        (with_column("x", [[1], [2]]), ["'x'", "row 1", "not a number"]),
+        (with_column("x", [[1], [2]]), ["'x'", "list<", "does not hold numbers"]),
         (with_column("work", ["State", "Privat"]), ["'work'", "row 2", "'Privat'", "did you mean 'Private'"]),
         (with_column("work", ["zzz", "State"]), ["'work'", "row 1", "'zzz'", "Private, State"]),
         (with_column("work", ["State", None]), ["'work'", "row 2", "missing"]),

@@ -5,9 +5,10 @@ Imported by the zygote of `test_torture` as a plain module, by the tests also th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ from dpadmm.owner.request import Request
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.ledger.verify import verify
-from dpadmm.privacy.randomness import Randomness, SeededRandomness, SystemRandomness
+from dpadmm.problems.array_files import ArrayBlocks
+from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.problems.stored_shards import StoredShards, gather_blocks
+from dpadmm.release.random_bits import Randomness, SeededRandomness, Stream, SystemRandomness
 from dpadmm.spec.declare import RunSpec
 
 RECORDS, WIDTH, ROUNDS = 60, 3, 6
@@ -34,23 +38,34 @@ GOOD = np.zeros((1, WIDTH))  # inputs in the right form
 
 @dataclass(frozen=True)
 class Repeatable:
-    """A test double: an agent takes it for the system's randomness, a test can ask for the same words again."""
+    """A test double: an agent takes it for the system's randomness, a test can ask for the same bits again."""
 
     seed: int = 0
     simulated: bool = False
 
-    def random_bits(self, runs: Any, agents: Any, round: int, purpose: str, count: int) -> Any:
-        return SeededRandomness(self.seed).random_bits(runs, agents, round, purpose, count)
+    def stream(self, runs: Any, agents: Any, round: int, purpose: str) -> Stream:
+        return SeededRandomness(self.seed).stream(runs, agents, round, purpose)
+
+    def bits(self, round: int) -> Callable[[str], Stream]:
+        """Those of a round of the first agent."""
+        return lambda purpose: self.stream(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), round, purpose)
 
 
-def shards(
-    records: int = RECORDS, width: int = WIDTH, seed: int = 0, bound: float = 1.0, precision: str = "float64"
-) -> Shards:
+def shards(records: int = RECORDS, width: int = WIDTH, seed: int = 0, bound: float = 1.0) -> Shards:
     draw = np.random.default_rng(seed)
     features = draw.normal(size=(records, width))
     targets = np.where(features @ np.arange(1, width + 1) + draw.normal(size=records) > 0, 1.0, -1.0)
     owner = np.zeros(records, dtype=np.int64)
-    return gather(features, targets, owner, norm_bound=bound, names=["owner"], precision=precision)
+    return gather(features, targets, owner, norm_bound=bound, names=["owner"])
+
+
+def in_files(folder: Path, records: Shards) -> StoredShards:
+    """The same records, kept in files."""
+    folder.mkdir(exist_ok=True)
+    np.save(folder / "a.npy", records.real_rows)
+    np.save(folder / "a.targets.npy", (records.targets > 0).astype(np.uint8))
+    source = ArrayBlocks.of(folder / "a.npy", folder / "a.targets.npy", 2)
+    return gather_blocks([source], partial(Logistic().encode, classes=2), norm_bound=1.0, names=["owner"])
 
 
 def policy(**changes: Any) -> Policy:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from owners import GOOD, play, refused, several
 from dpadmm.admm.rounds import absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.request import Request
-from dpadmm.privacy.randomness import SeededRandomness, SystemRandomness
 from dpadmm.problems.shards import gather
+from dpadmm.release.random_bits import SeededRandomness, SystemRandomness
 
 
 def test_missed_rounds_are_taken_in_by_their_inputs_and_closed(sample: ModuleType, path: Path) -> None:
@@ -34,13 +33,9 @@ def test_missed_rounds_are_taken_in_by_their_inputs_and_closed(sample: ModuleTyp
     for round in (2, 3, 4):
         dual = dual - 0.3 * (first - sample.inputs(round))
     np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-14)
-    plan = terms.plan().take(np.array([0])).on_lattice()
+    plan = terms.plan().take(np.array([0]))
     state = replace(agent.state("run"), released=first, memory=replace(agent.state("run").memory, point=first))
-
-    def random_bits(purpose: str, count: int) -> Any:
-        return sample.Repeatable().random_bits(np.zeros(1, int), np.zeros(1, int), 4, purpose, count)
-
-    expected, _ = solve_and_perturb(plan, state, agent.shards, sample.inputs(4), 4, random_bits)
+    expected, _ = solve_and_perturb(plan, state, agent.shards, sample.inputs(4), 4, sample.Repeatable().bits(4))
     np.testing.assert_array_equal(value, expected.value)
     assert sum(agent.ledger.spent().values()) == 2
     restarted = sample.agent(path, None, sample.Repeatable())
@@ -82,12 +77,8 @@ def test_an_owner_that_was_dropped_has_not_moved_its_dual_meanwhile(sample: Modu
     dual = -0.3 * (first - sample.inputs(2))  # what round 1 came to is heard with round 2
     np.testing.assert_allclose(agent.state("run").dual, dual, rtol=1e-14)
     # And by the parts of a round: it answers with that dual, and with round 4's broadcast and noise.
-    plan = terms.plan().take(np.array([0])).on_lattice()
-
-    def random_bits(round: int) -> Any:
-        zero = np.zeros(1, dtype=np.int64)
-        return lambda purpose, count: sample.Repeatable().random_bits(zero, zero, round, purpose, count)
-
+    plan = terms.plan().take(np.array([0]))
+    random_bits = sample.Repeatable().bits
     release, state = solve_and_perturb(plan, begin(plan), agent.shards, sample.inputs(1), 1, random_bits(1))
     np.testing.assert_array_equal(release.value, first)
     state = absorb(plan, state, sample.inputs(2), 1)
@@ -125,7 +116,7 @@ def test_duals_sum_to_zero_whoever_is_dropped_and_the_run_ends_where_all_records
     sample: ModuleType, path: Path, away: range
 ) -> None:
     """Three owners with next to no noise, one of them away for three rounds. What a server with drops computes is the
-    mean of who is there; that this is the step of ADMM is because duals sum to zero. (A dry_run: off the lattice.)"""
+    mean of who is there; that this is the step of ADMM is because duals sum to zero. (A dry run.)"""
     noise = {"epsilon": 1e12, "delta": 1e-6, "rho": 0.5, "strength": 0.1}
     terms = sample.agreement("pvp", stragglers="skip", counts=(60, 60, 60), rounds=100, **noise)
     allowed, plan = sample.policy(epsilon=1e13), terms.plan()
@@ -153,7 +144,7 @@ def test_duals_sum_to_zero_whoever_is_dropped_and_the_run_ends_where_all_records
     assert np.abs(duals).max() > 1e-3
     pooled = [sample.shards(seed=i) for i in range(3)]
     together = gather(
-        np.concatenate([each.features for each in pooled]),
+        np.concatenate([each.real_rows for each in pooled]),
         np.concatenate([each.targets for each in pooled]),
         np.zeros(180, dtype=np.int64),
         norm_bound=1.0,

@@ -87,11 +87,8 @@ def test_rounds_come_in_order(sample: ModuleType, path: Path) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["dpsgd", "dp-admm", "obj-g", "out-l"])
-def test_large_inputs_to_float32_records_get_numbers_or_a_refusal(
-    sample: ModuleType, path: Path, algorithm: str
-) -> None:
-    agent = sample.agent(path, records=sample.shards(precision="float32"))
-    terms = sample.agreement(algorithm, precision="float32")
+def test_large_inputs_get_numbers_or_a_refusal(sample: ModuleType, path: Path, algorithm: str) -> None:
+    agent, terms = sample.agent(path), sample.agreement(algorithm)
     agent.join("run", terms)
     for round in (1, 2, 3):
         asked = sample.request(terms, round, inputs=np.array([[1e9, -1e9, 1e9]]))
@@ -102,15 +99,15 @@ def test_large_inputs_to_float32_records_get_numbers_or_a_refusal(
 
 
 def test_whether_a_release_is_a_number_does_not_depend_on_the_records(sample: ModuleType, path: Path) -> None:
-    """Two neighbours in float32, one with a zero in a record where the model is huge: no epsilon covers that."""
+    """Two neighbours, one with a zero in a record where the model is huge: no epsilon covers that."""
     found = []
     for number, special in enumerate((0.5, 0.0)):
-        plain = sample.shards(precision="float32")
-        rows = np.where(plain.features == 0.0, 0.1, plain.features)
+        plain = sample.shards()
+        rows = np.where(plain.real_rows == 0.0, 0.1, plain.real_rows)
         rows[7] = [special, 0.1, 0.1]
-        records = gather(rows, plain.targets, np.zeros(60, dtype=int), norm_bound=1.0, precision="float32")
+        records = gather(rows, plain.targets, np.zeros(60, dtype=int), norm_bound=1.0)
         agent = sample.agent(path.with_name(str(number)), records=records)
-        terms = sample.agreement("dpsgd", precision="float32")
+        terms = sample.agreement("dpsgd")
         agent.join("run", terms)
         try:
             release = agent.answer(sample.request(terms, 1, inputs=np.array([[1e9, 0.0, 0.0]])))

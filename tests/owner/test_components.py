@@ -51,7 +51,7 @@ def test_two_runs_cost_what_both_cost_together(tmp_path: Path) -> None:
         released.append(unpack(release.value)[0])
         agent.finish("moments")
     for matrix, each, agent in zip(released, shards, agents, strict=True):
-        exact = each.features.T @ each.features / len(each.features)
+        exact = each.real_rows.T @ each.real_rows / len(each.features)
         # Two neighbours' matrices are at most sqrt(2)/m apart; of 25 entries some stray by three deviations.
         s = 8.0 * math.sqrt(2.0) / len(each.features) / math.sqrt(2.0)
         assert 0.2 * s < np.abs(matrix - exact).max() < 6.0 * s

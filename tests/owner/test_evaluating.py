@@ -18,7 +18,7 @@ def test_an_evaluation_is_a_release_like_any_other(sample: ModuleType, path: Pat
     agent = sample.agent(path)
     values = play(agent, terms, range(1, 3))
     model = np.array([[0.5, -0.5, 0.5]])
-    scores = agent.shards.features @ model[0]
+    scores = agent.shards.real_rows @ model[0]
     share = float(np.mean(np.sign(scores) != agent.shards.targets))
     asked = sample.request(terms, "evaluation", inputs=model)
     release = agent.answer(asked)

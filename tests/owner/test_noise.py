@@ -1,7 +1,6 @@
-"""The noise of releases: fresh every time, on a lattice, of the agreed scale, and debited for every update."""
+"""The noise of releases: fresh every time, integers on a lattice, of the agreed scale, and debited for every update."""
 
-import math
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,16 +9,55 @@ import numpy as np
 import pytest
 from owners import LOCAL, PRIVATE, play, several
 
-from dpadmm.admm.rounds import begin, solve_and_perturb
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.events import Relation, SelfComposedDpEvent
 from dpadmm.privacy.ledger.verify import verify
-from dpadmm.privacy.mechanisms import Mechanism
+from dpadmm.release import perturb
+from dpadmm.release.noise import LARGEST_SCALE, SMALLEST_SCALE
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Noise that was drawn: integers, their scale, and the first of the bits they were made of."""
+
+    noise: np.ndarray
+    scale: int
+    words: bytes
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Drawn]:
+    """All noise, in the order in which it is drawn."""
+    made: list[Drawn] = []
+    for name in ("discrete_gaussian", "discrete_laplace"):
+        plain = getattr(perturb, name)
+
+        def spy(scales: Any, dimension: int, stream: Any, plain: Any = plain) -> Any:
+            noise = plain(scales, dimension, stream)
+            made.append(Drawn(noise, int(scales[0]), stream.words(0, 4).tobytes()))
+            return noise
+
+        monkeypatch.setattr(perturb, name, spy)
+    return made
+
+
+@pytest.fixture
+def cells(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The lattices on which answers were put before their noise."""
+    made: list[float] = []
+    plain = perturb.spacing
+
+    def spy(*given: Any) -> Any:
+        made.append(float(plain(*given)[0]))
+        return plain(*given)
+
+    monkeypatch.setattr(perturb, "spacing", spy)
+    return made
 
 
 @pytest.mark.parametrize("algorithm", ["dp-admm", "pvp"])
 def test_protecting_three_records_triples_the_noise_for_the_same_event(
-    sample: ModuleType, path: Path, algorithm: str
+    sample: ModuleType, path: Path, drawn: list[Drawn], cells: list[float], algorithm: str
 ) -> None:
     found = []
     for size in (1, 3):
@@ -27,27 +65,14 @@ def test_protecting_three_records_triples_the_noise_for_the_same_event(
         book = path.with_name(str(size))
         terms = sample.agreement(algorithm, records_per_person=size)
         agent = sample.agent(book, sample.policy(records_per_person=size), sample.Repeatable(), persons=persons)
-        (value,) = play(agent, terms, range(1, 2))
+        play(agent, terms, range(1, 2))
         plan = agent._joined["run"].plan
-        scale = plan.noise[0].mechanism.scale(plan.setting.gradient_sensitivity(), 3)
-        found.append((value, scale, agent.ledger.spent()))
-    (one, scale, spent), (three, larger, same) = found
+        claimed = plan.noise[0].mechanism.noise_multiplier * plan.setting.gradient_sensitivity()
+        found.append((drawn[-1].scale * (cells[-1] if cells else 1.0), claimed, agent.ledger.spent()))
+    (scale, claimed, spent), (larger, three_times, same) = found
     assert spent == same
-    np.testing.assert_allclose(larger, 3 * scale, rtol=1e-9)  # but for what sums may lose
-    if algorithm == "pvp":  # noise on the answer: the answer is where 3 * one - three are apart
-        plan = sample.agreement("pvp").plan().take(np.array([0]))
-        random_bits = np.zeros((1, 3), np.uint64)
-        exact, _ = solve_and_perturb(
-            _silent(plan), begin(plan), sample.shards(), sample.inputs(1), 1, lambda *_: random_bits
-        )
-        np.testing.assert_allclose(three - exact.value, 3 * (one - exact.value), rtol=1e-6)
-
-
-def _silent(plan: Any) -> Any:
-    mute = tuple(
-        replace(noise, mechanism=replace(noise.mechanism, noise_multiplier=np.zeros(1))) for noise in plan.noise
-    )
-    return replace(plan, noise=mute)
+    np.testing.assert_allclose(three_times, 3 * claimed, rtol=1e-6)  # but for rounding to the lattice
+    np.testing.assert_allclose(larger, 3 * scale, rtol=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", LOCAL)
@@ -72,30 +97,21 @@ def test_every_local_update_is_debited(sample: ModuleType, path: Path, algorithm
 
 
 @pytest.mark.parametrize("algorithm", LOCAL)
-def test_every_local_update_has_noise_of_its_own_on_a_lattice(
-    sample: ModuleType, path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+def test_every_local_update_has_noise_of_its_own(
+    sample: ModuleType, path: Path, drawn: list[Drawn], cells: list[float], algorithm: str
 ) -> None:
-    made: list[tuple[np.ndarray, np.ndarray, float]] = []
-    plain = Mechanism.add
-
-    def spy(self: Mechanism, value: Any, sensitivity: Any, random_bits: Any) -> Any:
-        noisy = plain(self, value, sensitivity, random_bits)
-        scale = float(self.scale(sensitivity, value.shape[1])[0])
-        made.append((noisy, random_bits, 2.0 ** (math.floor(math.log2(scale)) - 32)))
-        return noisy
-
-    monkeypatch.setattr(Mechanism, "add", spy)
-    # Words that repeat unless they are asked for by another name: the system's would always differ.
+    # Bits that repeat unless they are asked for by another name: the system's would always differ.
     agent = sample.agent(path, None, sample.Repeatable())
     terms = sample.agreement(algorithm, **several(algorithm))
     (value,) = play(agent, terms, range(1, 2))
-    assert len(made) == 3
-    assert len({random_bits.tobytes() for _, random_bits, _ in made}) == 3
-    for noisy, _, step in made:
-        assert np.array_equal(noisy / step, np.rint(noisy / step))
-    if algorithm.startswith("out"):  # what is sent is their mean, and the last is where the next round goes on
-        np.testing.assert_allclose(value, np.mean([noisy for noisy, _, _ in made], axis=0), rtol=1e-14)
-        np.testing.assert_array_equal(agent.state("run").memory.point, made[-1][0])
+    assert len(drawn) == 3
+    assert len({each.words for each in drawn}) == 3
+    assert len({each.noise.tobytes() for each in drawn}) == 3
+    assert all(SMALLEST_SCALE <= each.scale < LARGEST_SCALE for each in drawn)
+    if algorithm.startswith("out"):  # each of them on a lattice; the last is where the next round goes on
+        last = agent.state("run").memory.point / cells[-1]
+        np.testing.assert_array_equal(last, np.rint(last))
+        assert not np.array_equal(value, agent.state("run").memory.point)  # what is sent is their mean
 
 
 def test_real_releases_are_never_alike(sample: ModuleType, path: Path) -> None:
@@ -112,24 +128,20 @@ def test_real_releases_are_never_alike(sample: ModuleType, path: Path) -> None:
 
 @pytest.mark.parametrize("algorithm", PRIVATE)
 def test_real_releases_are_on_a_lattice(
-    sample: ModuleType, path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+    sample: ModuleType, path: Path, drawn: list[Drawn], cells: list[float], algorithm: str
 ) -> None:
-    made: list[tuple[np.ndarray, float]] = []
-    plain = Mechanism.add
-
-    def spy(self: Mechanism, value: Any, sensitivity: Any, random_bits: Any) -> Any:
-        noisy = plain(self, value, sensitivity, random_bits)
-        scale = float(self.scale(sensitivity, value.shape[1])[0])
-        made.append((noisy, 2.0 ** (math.floor(math.log2(scale)) - 32)))
-        return noisy
-
-    monkeypatch.setattr(Mechanism, "add", spy)
+    """Every release has one draw of integers; an answer is a whole number of lattice points."""
     terms = sample.agreement(algorithm, evaluation_epsilon=0.2)
     agent = sample.agent(path)
     values = play(agent, terms, range(1, 4))
-    values.append(agent.answer(sample.request(terms, "evaluation")).value)
-    assert len(made) == len(values) == 4
-    for (noisy, step), value in zip(made, values, strict=True):
-        assert np.array_equal(noisy / step, np.rint(noisy / step))
-        if algorithm != "dp-admm" or value.size == 1:  # its release is a step along the noisy gradient
-            np.testing.assert_array_equal(noisy, value)
+    estimate = agent.answer(sample.request(terms, "evaluation")).value
+    draws = [each for each in drawn if each.noise.shape[1] == 1 or algorithm != "dvp"]
+    assert len(draws) == (4 if algorithm != "dvp" else 1)
+    assert all(each.noise.dtype == np.int64 for each in drawn)
+    assert all(SMALLEST_SCALE <= each.scale < LARGEST_SCALE for each in drawn)
+    for value, cell in zip(values, cells, strict=False):
+        np.testing.assert_array_equal(value / cell, np.rint(value / cell))
+    counted = estimate[0, 0] * sample.RECORDS * 2.0**30
+    assert counted == pytest.approx(round(counted), abs=1e-4)
+    if algorithm == "pvp":
+        assert len(cells) == 3

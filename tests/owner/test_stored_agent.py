@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from owners import in_files
 
 from dpadmm.errors import InputError
 from dpadmm.owner.agent import Agent
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.array_files import ArrayBlocks
-from dpadmm.problems.losses import Logistic
-from dpadmm.problems.stored_shards import StoredShards, gather_blocks
-
-
-def stored(folder: Path, sample: Any) -> StoredShards:
-    """The party's records, in files."""
-    folder.mkdir(exist_ok=True)
-    memory = sample.shards()
-    np.save(folder / "a.npy", memory.features)
-    np.save(folder / "a.targets.npy", (memory.targets > 0).astype(np.uint8))
-    source = ArrayBlocks.of(folder / "a.npy", folder / "a.targets.npy", 2)
-    return gather_blocks([source], partial(Logistic().encode, classes=2), norm_bound=1.0, names=["owner"])
+from dpadmm.problems.stored_shards import gather_blocks
 
 
 def test_an_agent_over_files_answers_as_one_over_memory(tmp_path: Path, sample: Any) -> None:
     terms = sample.agreement()
     answers = []
-    for name, records in (("memory", sample.shards()), ("disk", stored(tmp_path / "data", sample))):
+    for name, records in (("memory", sample.shards()), ("disk", in_files(tmp_path / "data", sample.shards()))):
         agent = sample.agent(tmp_path / f"{name}.ledger", randomness=sample.Repeatable(), records=records)
         agent.join("run", terms)
         answers.append([agent.answer(sample.request(terms, step)).value for step in (1, 2)])
@@ -39,9 +28,11 @@ def test_an_agent_over_files_answers_as_one_over_memory(tmp_path: Path, sample: 
 
 def test_the_ledger_belongs_to_the_contents_not_to_the_path(tmp_path: Path, sample: Any) -> None:
     registry, ledger = LedgerRegistry(tmp_path / "shelf"), tmp_path / "ledger"
-    Agent.open(stored(tmp_path / "one", sample), sample.policy(), ledger, registry=registry)
-    Agent.open(stored(tmp_path / "two", sample), sample.policy(), ledger, registry=registry)  # moved, and the same
-    records = stored(tmp_path / "three", sample)
+    Agent.open(in_files(tmp_path / "one", sample.shards()), sample.policy(), ledger, registry=registry)
+    Agent.open(
+        in_files(tmp_path / "two", sample.shards()), sample.policy(), ledger, registry=registry
+    )  # moved, and the same
+    records = in_files(tmp_path / "three", sample.shards())
     targets = np.load(tmp_path / "three" / "a.targets.npy")
     targets[0] = 1 - targets[0]
     np.save(tmp_path / "three" / "a.targets.npy", targets)

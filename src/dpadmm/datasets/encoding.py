@@ -95,7 +95,7 @@ def _read_numbers(table: pyarrow.Table, name: str) -> tuple[np.ndarray, BoolArra
         text = pc.ascii_trim_whitespace(_as_text(column))
         missing = pc.or_(pc.is_null(text), pc.is_in(text, value_set=pa.array(_EMPTY, text.type)))
         written = pc.if_else(pc.match_substring_regex(text, _WRITTEN), text, pa.scalar(None, text.type))
-        values = np.array(written.cast(pa.float64()))
+        values = np.array(written.cast(pa.float64()).to_numpy())
         for words, value in ((_TRUE, 1.0), (_FALSE, 0.0)):
             values[pc.is_in(text, value_set=pa.array(words, text.type)).to_numpy()] = value
         return values, missing.to_numpy()
