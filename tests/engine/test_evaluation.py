@@ -25,7 +25,7 @@ def test_the_estimate_is_close_and_the_total_is_the_budget():
     [
         ({"evaluation_epsilon": 2.0}, "below epsilon"),
         ({"evaluation_epsilon": 0.5, "paper_noise": True}, "part of a total budget"),
-        ({"evaluation_epsilon": 0.5, "algorithm": "admm", "epsilon": 0.0}, "part of a total budget"),
+        ({"evaluation_epsilon": 0.5, "algorithm": "admm", "epsilon": None}, "part of a total budget"),
     ],
 )
 def test_an_estimate_needs_a_part_of_a_total_budget(wrong, message):

@@ -56,7 +56,7 @@ def test_the_release_before_the_rounds_is_made_by_the_same_owners(stage, experim
     seeded = fit(prepared, secure=False)
     assert seeded.model.size == prepared.shards.width
     np.testing.assert_array_equal(seeded.model, train(prepared.experiment).models[0])
-    monkeypatch.setattr(SeededRandomness, "random_bits", lambda *_: pytest.fail("a seeded word was drawn"))
+    monkeypatch.setattr(SeededRandomness, "stream", lambda *_: pytest.fail("seeded bits were asked for"))
     secure = fit(prepared, secure=True)
     np.testing.assert_allclose(secure.model, seeded.model, rtol=0.02, atol=0.02 * np.abs(seeded.model).max())
     assert secure.guarantees == seeded.guarantees

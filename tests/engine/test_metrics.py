@@ -27,7 +27,8 @@ def records(rng: np.random.Generator, loss: Any = None, classes: int = 2) -> tup
     """Shards of three agents, and the class of each of their rows."""
     owner = np.repeat(np.arange(3), SIZES)
     rows, labels = rng.normal(size=(15, WIDTH)), rng.integers(classes, size=15)
-    return gather(rows, (loss or Logistic()).encode(labels, classes), owner, norm_bound=50.0), rows, labels
+    shards = gather(rows, (loss or Logistic()).encode(labels, classes), owner, norm_bound=50.0)
+    return shards, shards.real_rows, labels
 
 
 def logistic_means(rows: Any, labels: Any, x: Any) -> list[float]:
@@ -92,7 +93,7 @@ def test_errors_of_a_binary_loss_are_the_share_of_wrong_signs(rng: np.random.Gen
     expected = []
     for model in models:
         wrong = 0
-        for row, label in zip(test.features, test.targets, strict=True):
+        for row, label in zip(test.real_rows, test.targets, strict=True):
             wrong += (1 if float(row @ model) > 0 else 0) != label
         expected.append(wrong / 40)
     assert metrics.test_errors(Logistic(), test, models).tolist() == expected
@@ -104,7 +105,7 @@ def test_errors_of_softmax_are_the_share_of_wrong_classes(rng: np.random.Generat
     expected = []
     for model in models:
         wrong = 0
-        for row, label in zip(test.features, test.targets, strict=True):
+        for row, label in zip(test.real_rows, test.targets, strict=True):
             scores = [sum(row[j] * model[4 * j + k] for j in range(WIDTH)) for k in range(4)]
             wrong += scores.index(max(scores)) != label
         expected.append(wrong / 40)
@@ -114,7 +115,7 @@ def test_errors_of_softmax_are_the_share_of_wrong_classes(rng: np.random.Generat
 def test_errors_of_a_regression_are_root_mean_squares_without_clipping(rng: np.random.Generator) -> None:
     test, models = held_out(rng, 10.0 * rng.normal(size=40)), rng.normal(size=(7, WIDTH))
     expected = [
-        math.sqrt(sum((float(row @ model) - b) ** 2 for row, b in zip(test.features, test.targets, strict=True)) / 40)
+        math.sqrt(sum((float(row @ model) - b) ** 2 for row, b in zip(test.real_rows, test.targets, strict=True)) / 40)
         for model in models
     ]
     assert metrics.test_errors(ClippedSquared(0.1), test, models) == pytest.approx(expected, rel=1e-12)

@@ -29,7 +29,7 @@ def test_metrics_are_what_the_spec_says(penalty, experiment):
     cohort = Cohort.of(prepared.plan, prepared.shards, [0, 1], SeededRandomness(7))
     observer = Observer(cohort, prepared.test, prepared.delta)
     shards, test = prepared.shards, prepared.test
-    records = [(shards.features[i:j], shards.targets[i:j]) for i, j in zip(shards.starts, shards.stops, strict=True)]
+    records = [(shards.real_rows[i:j], shards.targets[i:j]) for i, j in zip(shards.starts, shards.stops, strict=True)]
     visited = [np.zeros((2, 5, 4))]
     broadcasts = []
 
@@ -48,10 +48,10 @@ def test_metrics_are_what_the_spec_says(penalty, experiment):
             loss = np.mean([logistic(a, b, z) for a, b in records])
             assert measured["train_loss"][run] == pytest.approx(loss, rel=1e-12)
             assert measured["objective"][run] == pytest.approx(loss + punished(z), rel=1e-12)
-            assert measured["test_error"][run] == np.mean((test.features @ z > 0) != test.targets)
+            assert measured["test_error"][run] == np.mean((test.real_rows @ z > 0) != test.targets)
             each = [logistic(a, b, local[run, i]) for i, (a, b) in enumerate(records)]
             assert measured["train_loss_local"][run] == pytest.approx(np.mean(each), rel=1e-12)
-            wrong = [np.mean((test.features @ local[run, i] > 0) != test.targets) for i in range(5)]
+            wrong = [np.mean((test.real_rows @ local[run, i] > 0) != test.targets) for i in range(5)]
             assert measured["test_error_local"][run] == pytest.approx(np.mean(wrong), rel=1e-12)
             residual = np.sqrt(sum(np.sum((local[run, i] - z) ** 2) for i in range(5)))
             assert measured["residual"][run] == pytest.approx(residual, rel=1e-12)
@@ -79,7 +79,7 @@ def test_the_training_loss_weighs_as_the_problem_does(algorithm, weighting, expe
     *_, state = rounds(cohort, SimulationState.of(cohort), InProcessExecutor())
     measured = observer.measure(state)
     for run, z in enumerate(state.shared.model):
-        per_record = np.log1p(np.exp(-shards.targets * (shards.features @ z)))
+        per_record = np.log1p(np.exp(-shards.targets * (shards.real_rows @ z)))
         owners = np.mean([per_record[i:j].mean() for i, j in zip(shards.starts, shards.stops, strict=True)])
         loss, others = (owners, per_record.mean()) if weighting == "owners" else (per_record.mean(), owners)
         assert measured["train_loss"][run] == pytest.approx(loss, rel=1e-12)

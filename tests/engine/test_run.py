@@ -165,9 +165,9 @@ def test_scaling_by_maxima_of_the_data_is_not_private(experiment):
         ({"source": "tiny-multiclass"}, r"loss 'logistic' tells two classes apart, the data have 3"),
         ({"agents": 0}, r"agents 0: must lie between 1 and the number of training records, 150"),
         ({"agents": 151}, r"agents 151"),
-        ({"repeats": 0}, r"repeats 0"),
+        ({"repeats": 0}, r"repeats = 0 must be a whole number from 1"),
         ({"measure_every": 0}, r"measure_every"),
-        ({"rounds": 0}, r"rounds 0"),
+        ({"rounds": 0}, r"rounds = 0 must be a whole number from 1"),
         ({"algorithm": "dp-adm"}, r"unknown algorithm 'dp-adm'; did you mean 'dp-admm'"),
         ({"source": "tyny"}, r"unknown data set 'tyny'; did you mean 'tiny'"),
         ({"split": "randm"}, r"unknown split 'randm'"),
@@ -203,7 +203,7 @@ def test_progress_is_told_every_measured_round(experiment):
     assert told == [(0, 4, 1), (0, 8, 2), (0, 12, 3)]
 
 
-# -- batches ------------------------------------------------------------------------------------------------------------
+# -- batches -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", ["obj-g", "dp-admm"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpadmm.estimators import PrivacyLeakWarning, PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
-from dpadmm.privacy.randomness import SystemRandomness
+from dpadmm.release.random_bits import SystemRandomness
 
 
 def test_secure_noise_does_not_make_up_for_a_leak(quick, rows, numbers, labels):
@@ -23,7 +23,7 @@ def test_secure_noise_does_not_make_up_for_a_leak(quick, rows, numbers, labels):
 
 def test_a_strict_fit_refuses_before_anything_is_released(quick, rows, labels, monkeypatch):
     monkeypatch.setattr(
-        SystemRandomness, "random_bits", lambda *_: pytest.fail("noise was drawn: something was released")
+        SystemRandomness, "stream", lambda *_: pytest.fail("noise was drawn: something was released")
     )
     strict = quick | {"random_state": None, "strict": True}
     for change in ({"norm_bound": None}, {"delta": 0.01}):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.estimators import PrivacyLeakWarning, PrivateLogisticRegression, PrivateRidge
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_without_a_random_state_the_noise_is_the_systems(secure, rows, labels, m
     def never(*_):
         raise AssertionError("a seeded word was drawn")
 
-    monkeypatch.setattr(SeededRandomness, "random_bits", never)
+    monkeypatch.setattr(SeededRandomness, "stream", never)
     model = PrivateLogisticRegression(**secure, n_agents=3)
     first, second = model.fit(rows, labels).coef_, model.fit(rows, labels).coef_
     assert not np.array_equal(first, second)

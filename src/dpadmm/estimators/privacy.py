@@ -63,5 +63,5 @@ class Privacy:
         return "\n".join(lines)
 
 
-_SECURE = "from the operating system's generator, released on a lattice."
+_SECURE = "from the operating system's generator, exact and discrete."
 _SEEDED = "seeded. Seeded noise protects nobody: whoever knows the seed can subtract it."

@@ -1,7 +1,7 @@
 """What a release costs.
 
-Nothing here knows of ADMM. A `Mechanism` adds noise, made of words from a source of `Randomness`, and says which event
-that was; an `Account` tallies events; an accountant turns a tally into a `Guarantee`; calibration goes the other way,
+Nothing here knows of ADMM, and noise is drawn elsewhere (`dpadmm.release`). A `Mechanism` is a noise and the event that
+it costs; an `Account` tallies events; an accountant turns a tally into a `Guarantee`; calibration goes the other way,
 from a total `Budget` to the noise. `claims` sets the papers' totals beside the true ones.
 """
 
@@ -14,7 +14,7 @@ from dpadmm.privacy.calibration import (
     smallest,
 )
 from dpadmm.privacy.events import DpEvent, PureDpEvent, Relation, Tally
-from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, Mechanism
+from dpadmm.privacy.mechanisms import MECHANISMS, GammaNorm, Gaussian, Laplace, Mechanism, SimulatedMechanism
 from dpadmm.privacy.randomness import generator
 
 __all__ = [
@@ -30,8 +30,8 @@ __all__ = [
     "Laplace",
     "Mechanism",
     "PureDpEvent",
-    "Randomness",
     "Relation",
+    "SimulatedMechanism",
     "Tally",
     "best",
     "classic_multiplier",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,15 +10,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from dpadmm._fields import names
 from dpadmm._files import read_json, read_text
 from dpadmm.engine.output.status import alive
 from dpadmm.errors import InputError
 from dpadmm.owner.agreement import Agreement
 from dpadmm.report.document import State
 from dpadmm.report.tables import Nodes, Table, read_history, read_nodes
-from dpadmm.spec.declare import Experiment
+from dpadmm.spec.declare import Experiment, RunSpec
 from dpadmm.spec.projected_cost import described
-from dpadmm.spec.toml import loads
+from dpadmm.spec.toml import REMOVED, loads
 
 Kind = Literal["simulation", "federation", "power-flow"]
 _UNDER_WAY = ("joining", "waiting", "running")  # of a federation: a job's process says so
@@ -29,6 +31,8 @@ _STATES: dict[str, State] = {
     "failed": "crashed",
 }
 
+
+_WITH_GAMMA_NORM = ("dvp", "dvp-graph", "private-r-admm", "private-mr-admm", "m-admm-penalty")  # 0.1.0's default
 
 _FINISHED: tuple[State, str] = ("finished", "")
 
@@ -173,5 +177,20 @@ def _agreed(path: Path) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=16)
 def _of_terms(text: str) -> Mapping[str, Any]:
-    agreement = Agreement.loads(text)
+    agreement = Agreement.loads(_in_todays_words(text))
     return {**described(agreement.plan(), agreement.run, agreement.owners), "public_preprocessing": True}
+
+
+def _in_todays_words(text: str) -> str:
+    """Terms of 0.1.0, which named a precision, as the same terms are written today: only to be reported."""
+    try:
+        terms = json.loads(text)
+        run = terms["run"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return text
+    if not isinstance(run, dict) or "precision" not in run:
+        return text
+    if run.get("mechanism") is None and run.get("algorithm") in _WITH_GAMMA_NORM:
+        run["mechanism"] = "gamma-norm"
+    kept = {name: value for name, value in run.items() if ("run", name) not in REMOVED}
+    return json.dumps({**terms, "run": {**dict.fromkeys(names(RunSpec)), **kept}})

@@ -24,7 +24,8 @@ from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, Relation
 from dpadmm.privacy.mechanisms import MECHANISMS
-from dpadmm.privacy.randomness import SeededRandomness, derived
+from dpadmm.privacy.randomness import derived
+from dpadmm.release.random_bits import SeededRandomness
 
 DELTA, CONFIDENCE = 1e-5, 0.95
 UPDATES = 2  # composed, where an algorithm draws noise in every update
@@ -35,20 +36,15 @@ every_budget = pytest.mark.parametrize("epsilon", [1.0, 4.0])
 
 
 class RandomBits:
-    """Of many transcripts, each its own for every purpose; drawn together and handed out one by one."""
+    """Of many transcripts, each its own for every purpose."""
 
     def __init__(self, transcripts, seed=0, side=0, update=0):
-        self.who, self.seed, self.update, self.drawn = np.arange(transcripts), seed, update, {}
-        self.side = np.full(transcripts, side)
+        self.who, self.update = np.arange(transcripts), update
+        self.side, self.source = np.full(transcripts, side), SeededRandomness(seed)
 
     def of(self, transcript):
-        return lambda *asked: self._drawn(*asked)[transcript : transcript + 1]
-
-    def _drawn(self, purpose, count):
-        if (purpose, count) not in self.drawn:
-            found = SeededRandomness(self.seed).random_bits(self.side, self.who, self.update, purpose, count)
-            self.drawn[purpose, count] = found
-        return self.drawn[purpose, count]
+        row = slice(transcript, transcript + 1)
+        return lambda purpose: self.source.stream(self.side[row], self.who[row], self.update, purpose)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

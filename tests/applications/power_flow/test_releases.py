@@ -16,7 +16,7 @@ from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.privacy.accounting import Accounts, best
 from dpadmm.privacy.calibration import classic_multiplier
 from dpadmm.privacy.events import GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, NoOpDpEvent, Relation
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 
 OBJECTIVE, OUTPUT = ("obj-g", "obj-l"), ("out-g", "out-l")
 PRIVATE = ("input", *OBJECTIVE, *OUTPUT)
@@ -25,7 +25,7 @@ BETA = 0.02
 
 def random_bits(seed):
     none = np.zeros(1, dtype=np.int64)
-    return lambda purpose, count: SeededRandomness(seed).random_bits(none, none, 1, purpose, count)
+    return lambda purpose: SeededRandomness(seed).stream(none, none, 1, purpose)
 
 
 def updates(algorithm, count):

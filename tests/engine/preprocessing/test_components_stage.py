@@ -18,7 +18,7 @@ from dpadmm.engine.run import train
 from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
-from dpadmm.privacy.events import NonPrivateDpEvent, PureDpEvent
+from dpadmm.privacy.events import LaplaceDpEvent, NonPrivateDpEvent
 from dpadmm.problems.losses import STATISTICS
 
 WIDTH, ROUNDS, DELTA = 6, 12, 1e-5
@@ -55,7 +55,7 @@ def mus(plan):
 
 def pooled(prepared, intercept=False):
     """The mean over agents of their mean outer products, of the rows as they are trained on."""
-    rows = prepared.shards.features[:, :-1] if intercept else prepared.shards.features
+    rows = prepared.shards.real_rows[:, :-1] if intercept else prepared.shards.real_rows
     spans = zip(prepared.shards.starts, prepared.shards.stops, strict=True)
     return np.mean([rows[i:j].T @ rows[i:j] / (j - i) for i, j in spans], axis=0)
 
@@ -96,7 +96,9 @@ def test_the_noise_of_the_second_moments_is_that_of_their_event(asked, relation,
     stage = prepared.stage
     first, _ = mus(prepared.plan)
     apart = unit / prepared.shards.counts / first  # of packed numbers, sqrt(2) times those off the diagonal
-    assert stage.deviation == pytest.approx(math.sqrt((apart**2).sum()) / 5, rel=1e-6)
+    # Pairs of columns count by 17/12 in place of sqrt(2), and the diagonal by 12: at most 145 for 144 in the squares.
+    exact = math.sqrt((apart**2).sum()) / 5
+    assert exact <= stage.deviation <= exact * math.sqrt(145 / 144) * (1.0 + 1e-6)
     found = [stage.find(prepared.shards, 1, run) for run in range(3)]
     assert {one.noise for one in found} == {2.0 * (stage.deviation / math.sqrt(2.0)) * math.sqrt(WIDTH)}
 
@@ -153,8 +155,8 @@ def test_a_run_that_is_not_private_takes_the_true_components(asked, algorithm):
     prepared = prepare(spec)
     values, vectors = np.linalg.eigh(pooled(prepared))
     found = prepared.turned(0).view
-    np.testing.assert_allclose(found.spectrum, values[::-1], atol=1e-14)
-    np.testing.assert_allclose(np.abs(found.rotation.T @ vectors[:, :-4:-1]), np.eye(3), atol=1e-10)
+    np.testing.assert_allclose(found.spectrum, values[::-1], atol=1e-8)  # of a lattice
+    np.testing.assert_allclose(np.abs(found.rotation.T @ vectors[:, :-4:-1]), np.eye(3), atol=1e-5)
     assert found.noise == 0.0
     result = train(spec)
     assert result.guarantee is None
@@ -208,9 +210,9 @@ def test_models_are_handed_back_in_the_coordinates_that_rows_came_in(asked, inte
     result, prepared = train(spec), prepare(spec)
     assert result.models.shape == result.mean_models.shape == (2, (WIDTH + intercept) * len(tau))
     loss, test = prepared.plan.setting.problem.loss, prepared.test
-    errors = loss.errors(test.features, test.targets, result.models)
+    errors = loss.errors(test.real_rows, test.targets, result.models)
     np.testing.assert_allclose(errors, result.history.last("test_error"), rtol=1e-12)
-    predicted = loss.predictions(test.features, result.models).reshape(2, len(test.targets), -1)
+    predicted = loss.predictions(test.real_rows, result.models).reshape(2, len(test.targets), -1)
     np.testing.assert_allclose(result.coverage, (test.targets[:, None] <= predicted).mean(axis=(0, 1)))
     # Slopes lie in the span of the components of their run; an intercept is not turned.
     slopes = result.models[1].reshape(WIDTH + intercept, -1)[:WIDTH]
@@ -224,15 +226,15 @@ def test_a_column_of_ones_stays_one_and_no_row_grows(asked):
     prepared = prepare(asked(intercept=True))
     part = prepared.turned(0)
     for before, after in ((prepared.shards, part.shards), (prepared.test, part.test)):
-        np.testing.assert_array_equal(after.features[:, -1], 1.0)
-        lengths = [np.linalg.norm(shards.features, axis=1) for shards in (before, after)]
-        assert (lengths[1] <= lengths[0] * (1.0 + 1e-14)).all()
+        np.testing.assert_allclose(after.real_rows[:, -1], 1.0, rtol=0.0, atol=after.cell)
+        lengths = [np.linalg.norm(shards.real_rows, axis=1) for shards in (before, after)]
+        assert (lengths[1] <= lengths[0] + 2.0 * after.cell).all()
         np.testing.assert_array_equal(after.targets, before.targets)
     # The components are of the rows without it.
     np.testing.assert_allclose(
         prepare(asked("f-admm", intercept=True)).turned(0).view.spectrum,
         np.linalg.eigvalsh(pooled(prepared, intercept=True))[::-1],
-        atol=1e-14,
+        atol=1e-8,
     )
     assert part.plan.setting.norm_bound == prepared.experiment.run.row_bound
 
@@ -240,8 +242,8 @@ def test_a_column_of_ones_stays_one_and_no_row_grows(asked):
 def test_all_components_are_a_change_of_coordinates_and_nothing_else(asked):
     plain = train(asked("linearised-admm", components=None, schedule="fixed:0.5"))
     whole = train(asked("linearised-admm", components=str(WIDTH), schedule="fixed:0.5"))
-    np.testing.assert_allclose(whole.models, plain.models, atol=1e-11)
-    np.testing.assert_allclose(whole.mean_models, plain.mean_models, atol=1e-11)
+    np.testing.assert_allclose(whole.models, plain.models, atol=1e-5)
+    np.testing.assert_allclose(whole.mean_models, plain.mean_models, atol=1e-5)
 
 
 def test_models_of_several_levels_are_lifted_level_by_level():
@@ -258,9 +260,10 @@ def test_sparse_rows_are_turned_as_dense_ones_are(asked):
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(WIDTH, 2)))[0]
     found = Components(rotation, np.ones(WIDTH), 0.0)
     sparse = replace(prepared.shards, features=csr_array(prepared.shards.features))
-    dense = found.rows(prepared.shards, False).features
-    np.testing.assert_allclose(found.rows(sparse, False).features, dense, atol=1e-15)
-    np.testing.assert_array_equal(found.shown(prepared.shards, False).features, dense)
+    dense = found.rows(prepared.shards, False)
+    np.testing.assert_array_equal(found.rows(sparse, False).features, dense.features)
+    shown = found.shown(prepared.shards, False)
+    np.testing.assert_allclose(shown.real_rows, dense.real_rows, rtol=0.0, atol=1.01 * dense.cell)
 
 
 # Repeats, seeds, interruptions
@@ -327,8 +330,8 @@ REFUSED = {
     "more than there are": ({"components": "7"}, "7 components of rows with 6 columns"),
     "more than there are without the intercept": ({"components": "7", "intercept": True}, "rows with 6 columns"),
     "no rule": ({"components": "many"}, "must be a whole number such as 5, 'noise', or 'share:0.95'"),
-    "all of the budget": ({"components_share": 1.0}, "components_share 1: must lie between 0 and 1"),
-    "none of it": ({"components_share": 0.0}, "components_share 0: must lie between 0 and 1"),
+    "all of the budget": ({"components_share": 1.0}, "components_share = 1.0 must be a number from"),
+    "none of it": ({"components_share": 0.0}, "components_share = 0.0 must be a number from"),
     "noise instead of a budget": (
         {"noise_multiplier": 3.0, "delta": DELTA},
         "components takes a share of a total budget",
@@ -360,8 +363,8 @@ def test_mini_batches_that_the_engine_chooses_are_those_that_run(asked, monkeypa
 def test_without_a_delta_second_moments_have_pure_noise_as_well(asked):
     spec = asked("obj-l", components_share=0.3)
     result = train(replace(spec, run=replace(spec.run, delta=None)))
-    assert isinstance(result.plan.before[0], PureDpEvent)
-    assert result.plan.before[0].epsilon == pytest.approx(0.3 * 2.0, rel=1e-6)
+    assert isinstance(result.plan.before[0], LaplaceDpEvent)
+    assert 1.0 / result.plan.before[0].noise_multiplier == pytest.approx(0.3 * 2.0, rel=1e-6)
     assert result.guarantee.accountant == "pure"
     assert result.guarantee.delta == 0.0
     assert 0.999 * 2.0 <= result.guarantee.epsilon <= 2.0

@@ -1,4 +1,4 @@
-"""Owners in one process, each with an agent of its own: a policy, and noise from the operating system on a lattice.
+"""Owners in one process, each with an agent of its own: a policy, and random bits from the operating system.
 
 A simulation is one agent for a whole batch, with seeded noise. Here every owner has the `Agent` that it would have on a
 machine of its own, joined on the same agreement, and answers for its own records alone. The loop over rounds is the
