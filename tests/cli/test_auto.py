@@ -56,7 +56,7 @@ def test_what_is_named_stays_and_what_does_not_go_together_is_refused(dpadmm: An
     assert "algorithm 'auto' chooses for a total budget" in refused.stderr
     share = dpadmm(*TERMS, "--standardise", 1.5)
     assert share.exit_code == 2
-    assert "standardise 1.5: must lie between 0 and 1" in share.stderr
+    assert "standardise = 1.5 must be 0 or a number from" in share.stderr
 
 
 def test_a_graph_has_no_server_to_accelerate(dpadmm: Any) -> None:

@@ -89,8 +89,8 @@ def test_quantiles_that_crossed_are_put_in_order_and_it_is_said(dpadmm: Any, spe
 
 
 BAD = {
-    "a level of one": (("--tau", 1), "level 1.0 must lie between 0 and 1"),
-    "a level of zero": (("--tau", "0,0.5"), "level 0.0 must lie between 0 and 1"),
+    "a level of one": (("--tau", 1), "tau = 1.0 must be a number from 1e-06 to 0.999999"),
+    "a level of zero": (("--tau", "0,0.5"), "tau = 0.0 must be a number from"),
     "levels out of order": (("--tau", "0.9,0.1"), "increasing order"),
     "levels of another loss": (("--tau", 0.5, "--loss", "squared"), "loss 'squared' has none"),
     "levels said twice": (("--tau", 0.5, "--loss", "quantile:0.3"), "not both"),
@@ -98,7 +98,7 @@ BAD = {
     "no intercept": (("--tau", "0.1,0.9", "--non-crossing"), "needs an intercept"),
     "more components than columns": (("--components", 11), "no more than 10"),
     "components of nothing": (("--components", "many"), "whole number such as 5"),
-    "a share of one": (("--components", 3, "--components-share", 1), "must lie between 0 and 1"),
+    "a share of one": (("--components", 3, "--components-share", 1), "components_share = 1.0 must be a number from"),
     "an unknown basis": (("--basis", "wavelets:5"), "wavelets"),
     "a basis without functions": (("--basis", "cosine:0"), "cosine"),
     "a curve of a named data set": (("--curve", "nm"), "takes no curve"),

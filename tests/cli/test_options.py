@@ -78,7 +78,7 @@ def test_a_list_of_which_nothing_is_given_shows_no_default() -> None:
 
 
 VALUES = {"float": ("0.25", 0.25), "int": ("7", 7), "str": ("some-name", "some-name")}
-LISTS = ("0.5,2", (0.5, 2.0))
+LISTS = ("0.5,0.25", (0.5, 0.25))
 
 
 def _arriving(dpadmm: Any, monkeypatch: pytest.MonkeyPatch, *flags: str) -> Experiment:
