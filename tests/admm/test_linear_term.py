@@ -249,9 +249,7 @@ def test_where_determinants_alone_break_the_budget_they_are_named(terms):
 
 def test_gaussian_noise_needs_a_delta(terms):
     for perturbation in (Objective("gaussian"), PenaltyNoise("gaussian")):
-        with pytest.raises(
-            InputError, match=r"cannot meet delta = 0 \(epsilon 2\).* Laplace noise such as 'obj-l'"
-        ):
+        with pytest.raises(InputError, match=r"cannot meet delta = 0 \(epsilon 2\).* Laplace noise such as 'obj-l'"):
             calibrated(perturbation, terms(PROBLEM, COUNTS, rounds=4), TotalBudget((Budget(2.0, 0.0),)))
 
 

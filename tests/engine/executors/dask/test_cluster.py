@@ -197,7 +197,7 @@ def test_workers_that_are_lost_again_and_again_end_the_run_clearly(experiment, d
 
 def test_what_an_agent_raises_is_raised_as_it_is(experiment, client, dask, spied):
     """Trying again would not help, so it is not tried."""
-    loud = {"epsilon": None, "delta": None, "noise_multiplier": 1e9}
+    loud = {"epsilon": None, "noise_multiplier": 1e9, "delta": 1e-5}
     with pytest.raises(Refused, match="rounding may change a gradient"):
         train(experiment("dvp", rounds=2, **loud), engine=dask)
     assert [entry for entry in spied if entry[0] == "asked"] == [("asked", 0, 1), ("asked", 1, 1)]
