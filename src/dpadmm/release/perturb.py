@@ -1,8 +1,9 @@
 """Step 4 of the release path: integers get integer noise, and leave as real numbers.
 
 A sum of integer vectors (`sums`) is rounded to its lattice; any other value is put on a lattice of its own. Both get
-discrete noise. A discrete Gaussian of scale s costs no more than a Gaussian of variance s² - 64 (theory, "The release
-path"), so the scale is made that much larger, and the account goes by the noise multiplier.
+discrete noise. A discrete Gaussian of scale s costs no more than a Gaussian of variance s² - 64, and a discrete Laplace
+number of scale t no more than a Laplace number of scale t - 1/2 (theory, "The release path"). So scales are made that
+much larger, and the account goes by the noise multiplier.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dpadmm.release.noise import LARGEST_SCALE, SMALLEST_SCALE, discrete_gaussia
 from dpadmm.release.random_bits import Stream
 
 SMOOTHING = 64.0  # w² with w = 8 cells: what a discrete Gaussian loses against a continuous one
+SPACING = 0.5  # what a discrete Laplace number loses
 _BITS = 30  # a value's lattice has about 2^30 points to a noise scale
 _FARTHEST = 2.0**61  # lattice points on either side of zero
 
@@ -34,7 +36,7 @@ def noise_scales(mechanism: Mechanism, sensitivity: FloatArray | float) -> IntAr
     if isinstance(mechanism, Gaussian):
         scales = np.where(mechanism.noise_multiplier > 0.0, np.ceil(smoothed), 0.0)
     elif isinstance(mechanism, Laplace):
-        scales = np.where(mechanism.noise_multiplier > 0.0, np.ceil(plain), 0.0)
+        scales = np.where(mechanism.noise_multiplier > 0.0, np.ceil(plain + SPACING), 0.0)
     else:
         raise InputError(
             f"{mechanism.name!r} noise has no exact discrete form, so it is for simulations only; use 'gaussian' or "
