@@ -91,7 +91,7 @@ def books(place: Path) -> None:
     """An owner's ledger after a round, and the policy that docs/owner.md shows."""
     (block,) = re.findall(r"^```toml\n(.*?)^```", DOCUMENTS["docs/owner.md"], flags=re.M | re.S)
     (place / "policy.toml").write_text(block)
-    _folder(place / "mine", ("me",), "float64")
+    _folder(place / "mine", ("me",))
     shards = open_folder(place / "mine").shards(lambda targets: Logistic().encode(targets, 2), norm_bound=1.0)
     terms = Agreement(RunSpec("dp-admm", rounds=5, epsilon=1.0, delta=1e-6), (200, 300), 5, 2)
     policy = Policy.read(place / "policy.toml")
@@ -101,7 +101,7 @@ def books(place: Path) -> None:
 
 
 def hospitals(place: Path) -> None:
-    _folder(place / "hospitals", ("bern", "oslo"), "float32")
+    _folder(place / "hospitals", ("bern", "oslo"))
 
 
 def limits(place: Path) -> None:
@@ -123,10 +123,10 @@ FILES: dict[str, tuple[Callable[[Path], None], ...]] = {
 }
 
 
-def _folder(path: Path, owners: tuple[str, ...], precision: str) -> None:
+def _folder(path: Path, owners: tuple[str, ...]) -> None:
     features = np.random.default_rng(0).normal(size=(200, 5))
     block = features, (features[:, 0] > 0).astype(int)
-    write_folder(path, [(owner, iter([block])) for owner in owners], classes=["well", "ill"], precision=precision)
+    write_folder(path, [(owner, iter([block])) for owner in owners], classes=["well", "ill"])
 
 
 def _table(path: Path, rows: list[dict[str, object]]) -> None:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 RUN = (
@@ -56,6 +57,21 @@ def test_a_resumed_run_equals_the_uninterrupted_one(dpadmm: Any, interrupted: Pa
 
 def test_the_same_flags_may_be_given_again(dpadmm: Any, interrupted: Path) -> None:
     assert dpadmm("train", *RUN, "--out", interrupted, "--resume").exit_code == 0
+
+
+def test_a_run_of_0_1_0_may_not(dpadmm: Any, interrupted: Path) -> None:
+    """Its checkpoint says no series of numbers, and its spec names a precision."""
+    for path in interrupted.glob("checkpoint-*.npz"):
+        with np.load(path) as file:
+            arrays = {name: array for name, array in file.items() if name != "series"}
+        np.savez(path, **arrays)
+    spec = interrupted / "spec.toml"
+    spec.write_text(spec.read_text().replace("[run]\n", '[run]\nprecision = "float64"\n'))
+    before = spec.read_text()
+    result = dpadmm("train", "--out", interrupted, "--resume")
+    assert result.exit_code == 2
+    assert "was made with 0.1.0; noise and sums have changed" in result.stderr
+    assert spec.read_text() == before
 
 
 def test_another_spec_may_not(dpadmm: Any, interrupted: Path) -> None:

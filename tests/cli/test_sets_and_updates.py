@@ -1,4 +1,4 @@
-"""`dpadmm train` over sets, with local updates, penalties by round, weights and float32: Ryu & Kim's side of it."""
+"""`dpadmm train` over sets, with local updates, penalties by round and weights: Ryu & Kim's side of it."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_rho_schedule_with_its_numbers(trained: Any) -> None:
     assert other["objective"] != growing["objective"]
 
 
-# -- weights, precision, output noise ----------------------------------------------------------------------------------
+# -- weights, output noise ---------------------------------------------------------------------------------------------
 
 
 def test_weighting_is_the_algorithms_unless_it_is_named(trained: Any) -> None:
@@ -189,23 +189,6 @@ def test_weighting_is_the_algorithms_unless_it_is_named(trained: Any) -> None:
     np.testing.assert_array_equal(own, models["records"])
     assert (models["owners"] != models["records"]).all()
     assert summary["agents"] == 4
-
-
-def test_float32_is_close_to_float64_and_is_said_in_the_spec(trained: Any) -> None:
-    (exact, _, model), (rounded, spec, other) = trained(*OBJ_G), trained(*OBJ_G, "--precision", "float32")
-    assert spec["run"]["precision"] == "float32"
-    assert rounded["epsilon"] == exact["epsilon"]
-    assert rounded["train_loss"] == pytest.approx(exact["train_loss"], rel=1e-5)
-    assert (model != other).any()
-
-
-def test_a_model_trained_in_float32_predicts(dpadmm: Any, records: Path, tmp_path: Path) -> None:
-    flags = ("train", "--data", records, "--target", "ill", "--owner", "clinic", "--rounds", 3, *BUDGET)
-    out = tmp_path / "run"
-    assert dpadmm(*flags, "--algorithm", "obj-g", "--precision", "float32", "--out", out).exit_code == 0
-    result = dpadmm("predict", out, "--data", records)
-    assert result.exit_code == 0
-    assert len(result.stdout.splitlines()) == 61
 
 
 def test_unit_gain_is_louder_output_noise(trained: Any) -> None:

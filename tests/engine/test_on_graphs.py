@@ -381,9 +381,8 @@ BUDGETS = (0.5, 2.0, 1.0, 4.0, 0.75)
 
 
 def test_every_agent_spends_its_own_budget(experiment, tmp_path):
-    spec = experiment("private-mr-admm", epsilon=None, delta=None, rounds=6, mechanism="gamma-norm").changed(
-        epsilons=BUDGETS
-    )
+    asked = {"epsilon": None, "delta": None, "rounds": 6, "mechanism": "gamma-norm"}
+    spec = experiment("private-mr-admm", **asked).changed(epsilons=BUDGETS)
     spec = Experiment(run=type(spec.run)(**(vars(spec.run) | {"epsilon": None, "delta": None})), data=spec.data)
     result = train(spec, out=tmp_path / "run")
     accounts = result.plan.accounts()

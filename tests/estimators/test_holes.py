@@ -22,9 +22,7 @@ def test_secure_noise_does_not_make_up_for_a_leak(quick, rows, numbers, labels):
 
 
 def test_a_strict_fit_refuses_before_anything_is_released(quick, rows, labels, monkeypatch):
-    monkeypatch.setattr(
-        SystemRandomness, "stream", lambda *_: pytest.fail("noise was drawn: something was released")
-    )
+    monkeypatch.setattr(SystemRandomness, "stream", lambda *_: pytest.fail("noise was drawn: something was released"))
     strict = quick | {"random_state": None, "strict": True}
     for change in ({"norm_bound": None}, {"delta": 0.01}):
         with pytest.raises(ValueError, match="With strict=True that is an error"):
@@ -38,10 +36,14 @@ def test_the_relation_that_is_told_is_the_one_that_the_noise_covers(quick, rows,
     model = PrivateLogisticRegression(**quick).fit(rows, labels)
     assert model.privacy_.relation == relation
     assert f"{relation} relation" in str(model.privacy_)
-    silent = PrivateLogisticRegression(**quick | {"epsilon": 1e9}).fit(rows, labels)
-    zeroed = PrivateLogisticRegression(**quick | {"relation": "zero-out"}).fit(rows, labels)
-    noise = np.linalg.norm(model.coef_ - silent.coef_) / np.linalg.norm(zeroed.coef_ - silent.coef_)
-    assert noise == pytest.approx(2.0 if relation == "replace" else 1.0, rel=1e-3)
+    silent = PrivateLogisticRegression(**quick | {"epsilon": 1e9}).fit(rows, labels).coef_
+
+    def loudness(relation: str) -> float:
+        settings = quick | {"relation": relation}
+        found = [PrivateLogisticRegression(**settings | {"random_state": s}).fit(rows, labels) for s in range(40)]
+        return float(np.sqrt(np.mean([np.square(each.coef_ - silent) for each in found])))
+
+    assert loudness(relation) / loudness("zero-out") == pytest.approx(2.0 if relation == "replace" else 1.0, rel=0.25)
 
 
 def test_the_usual_relation_is_told_as_well(quick, rows, labels):

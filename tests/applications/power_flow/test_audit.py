@@ -89,7 +89,7 @@ class Place:
         return zone.relaxation.loads
 
     def release(self, zone, update):
-        """As a function of the words."""
+        """As a function of the random bits."""
         return lambda random_bits: self.protection.loads(zone, random_bits)[0]
 
     def sensitivity(self, update):
@@ -153,12 +153,12 @@ class InResults(InGradients):
 
 
 def draws(place):
-    """Whether words are asked for there."""
+    """Whether random bits are asked for there."""
     asked = []
 
-    def watched(purpose, count):
+    def watched(purpose):
         asked.append(purpose)
-        return RandomBits(1).of(0)(purpose, count)
+        return RandomBits(1).of(0)(purpose)
 
     place.release(place.zone, 0)(watched)
     return bool(asked)
@@ -289,8 +289,10 @@ QUIET = [("input", 2, 4.0), ("obj-g", 2, 4.0), ("out-g", 2, 4.0), ("obj-l", 7, 1
 @pytest.mark.parametrize(("algorithm", "factor", "epsilon"), QUIET)
 def test_too_little_noise(place, monkeypatch, algorithm, factor, epsilon):
     """By half; by far more with Laplace noise, whose account is for one entry and not for a move spread over many."""
-    drawn = Protection._noise
-    monkeypatch.setattr(Protection, "_noise", lambda self, scale, *rest: drawn(self, scale / factor, *rest))
+    noisy = Protection._noisy
+    monkeypatch.setattr(
+        Protection, "_noisy", lambda self, exact, scale, *rest: noisy(self, exact, scale / factor, *rest)
+    )
     found = place(private(algorithm, epsilon))
     claim, proven = cost(found.events()), lower_bound(found)
     assert claim == pytest.approx(epsilon, rel=1e-6)

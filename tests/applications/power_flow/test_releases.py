@@ -138,7 +138,7 @@ def test_an_event_has_the_multiplier_unless_the_papers_sensitivity_is_another(ha
 def test_input_noise_is_as_loud_as_its_event_says(halves, both, sensitivity):
     protection = PROTECTIONS["input"](1.7, Adjacency(BETA, both))
     noise = []
-    for seed in range(1000):
+    for seed in range(4000):
         for zone in halves.zones:
             loads, events = protection.loads(zone, random_bits(seed))
             noise.append(loads - zone.relaxation.loads)

@@ -186,14 +186,14 @@ def test_an_update_is_a_projected_gradient_step_in_the_metric(halves, watched, m
 
 def test_every_noise_is_drawn_anew(halves, thirds, monkeypatch):
     """For every zone, round and update, and for the loads; none is a piece of another."""
-    drawn, original = [], Protection._noise
+    drawn, original = [], Protection._noisy
 
-    def remember(self, scale, size, words, purpose):
-        found = original(self, scale, size, words, purpose)
-        drawn.append(np.round(found[:4] / scale, 9))
+    def remember(self, exact, scale, *rest):
+        found = original(self, exact, scale, *rest)
+        drawn.append(np.round((found - exact)[:4] / scale, 9))
         return found
 
-    monkeypatch.setattr(Protection, "_noise", remember)
+    monkeypatch.setattr(Protection, "_noisy", remember)
     for algorithm in ("obj-g", "out-g"):
         drawn.clear()
         run(halves, Terms(algorithm, rounds=3, updates=2, noise_multiplier=1.0, delta=1e-2), seed=3)

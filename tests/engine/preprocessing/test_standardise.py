@@ -74,7 +74,8 @@ def test_what_is_shown_is_what_rounds_run_on_but_for_the_clipping(rng: np.random
     np.testing.assert_allclose(
         run.real_rows[~short, :-1], shown.real_rows[~short, :-1] * (view.length / lengths[~short, None]), **close
     )
-    np.testing.assert_allclose(run.real_rows[:, -1], view.constant, **close)
+    constant = run.real_rows[:, -1]  # a whole number of cells below, and truncated as well
+    np.testing.assert_allclose(constant, view.constant, rtol=0.0, atol=2.01 * run.cell)
     assert run.norm_bound == BOUND
     np.testing.assert_array_equal(run.features, np.rint(run.features))
     for made in (shown, run):
