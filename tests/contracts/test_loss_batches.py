@@ -13,8 +13,9 @@ from threadpoolctl import threadpool_limits
 
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Softmax
-from dpadmm.problems.shards import CHUNK
+from dpadmm.release.sums import CHUNK
 from dpadmm.testing.batches import check_alone, check_order, check_sparse, check_sums, supported
+from dpadmm.testing.integers import check_equal, check_gradient, check_storage, integers
 
 SIZES = [1, 3, 2 * CHUNK + 276, 40, CHUNK, CHUNK + 1, 31, 700]
 
@@ -88,3 +89,30 @@ def test_the_number_of_threads_changes_no_bit(wide: Any, rng: np.random.Generato
 
 def test_an_agents_answer_is_the_weighted_sum_over_its_records(case: Any, rng: np.random.Generator) -> None:
     check_sums(case, *problem(case, rng, sparse=False))
+
+
+# What is released: integers
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_released_sum_is_the_same_however_it_is_computed(wide: Any, rng: np.random.Generator, sparse: bool) -> None:
+    shards, x, _ = problem(wide, rng, sparse)
+    check_equal(wide, shards, x, rng)
+    check_gradient(wide, shards, x)
+
+
+def test_dense_and_sparse_rows_give_equal_integers(wide: Any) -> None:
+    """Of a margin only 20 of 53 binary digits are seen. Scores of several classes are in single precision, and may
+    come out differently: within the rounding that is allowed for."""
+    (dense, x, _), (sparse, _, _) = (problem(wide, np.random.default_rng(5), sparse=kind) for kind in (False, True))
+    if isinstance(wide.loss, Softmax):
+        check_storage(wide, dense, sparse, x)
+    else:
+        np.testing.assert_array_equal(*(integers(wide.query.total(shards, x)) for shards in (dense, sparse)))
+
+
+def test_float32_records_give_the_integers_of_the_same_records_in_float64(wide: Any, rng: np.random.Generator) -> None:
+    rows, targets = wide.rows(rng, 500).astype(np.float32), wide.targets(rng, 500)
+    x = wide.models(rng, 1)
+    one, other = (wide.shards(rows.astype(kind), targets, np.zeros(500, int)) for kind in (np.float32, np.float64))
+    np.testing.assert_array_equal(*(integers(wide.query.total(shards, x)) for shards in (one, other)))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from dpadmm.errors import InputError
@@ -70,6 +71,9 @@ def test_no_record_exceeds_a_bound_and_some_approach_it(case: Any, rng: np.rando
     assert reached["gradient_bound in the 2-norm"] > 0.99
     assert reached["gradient_bound in the 1-norm"] > 0.99
     assert reached["sensitivity (replace, 2-norm)"] > 0.97
+    assert reached["norm of the query, in cells"] > 0.99
+    assert reached["norm1 of the query, in cells"] > 0.98
+    assert reached["apart of the query, in cells"] > 0.97
     assert ("curvature_bound" in reached) == case.bends
     near = 0.75 if case.loss.name == "capped-softmax" else 0.9  # it states what softmax does, and bends 2 c (1 - c)
     assert reached.get("curvature_bound", 1.0) > near
@@ -238,7 +242,7 @@ def test_a_binary_loss_refuses_three_classes(case: Any) -> None:
 def test_predictions_equal_a_loop_over_models_and_records(case: Any, rng: np.random.Generator, sparse: bool) -> None:
     rows, models = case.rows(rng, 50), case.models(rng, 6)
     naive = np.array([[_predict(case, model, row) for row in rows] for model in models])
-    features = case.shards(rows, case.targets(rng, 50), sparse=sparse).features
+    features = csr_array(rows) if sparse else rows
     predicted = case.loss.predictions(features, models)
     assert predicted.shape == naive.shape
     if case.loss.task == "regression":

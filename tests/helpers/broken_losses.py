@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from outside_losses import Outside, OutsideBinary
+from outside_losses import Outside, OutsideBinary, Slopes
 
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Quantile, SmoothedQuantile, Softmax
+from dpadmm.release.sums import Total
 
 
 @dataclass(frozen=True)
@@ -215,11 +216,78 @@ class Doubles(Outside):
 
 @dataclass(frozen=True)
 class Coarse(Outside):
-    """Sums in float32, and the stated error is that of float64."""
+    """Minimisers see another gradient than the one that is released."""
 
     def gradient(self, shards: Any, x: Any, weights: Any) -> Any:
-        found = super().gradient(shards, x, weights)
-        return found * np.where(shards.counts > 1, 1.0 + 1e-12, 1.0)[:, None]
+        return super().gradient(shards, x, weights) + 1e-3 * weights[:, None] * shards.counts[:, None]
+
+
+@dataclass(frozen=True)
+class Unsaid(Slopes):
+    """Of a query, one bound that is too small."""
+
+    what: str
+    share: float
+
+    def bounds(self, width: int, row_bound: float) -> Any:
+        right = super().bounds(width, row_bound)
+        return replace(right, **{self.what: int(self.share * getattr(right, self.what))})
+
+
+@dataclass(frozen=True)
+class TooLong(Outside):
+    """The contribution of a record is longer than its query says."""
+
+    what: str = "norm"
+    share: float = 0.99
+
+    def query(self, classes: int = 2) -> Any:
+        return Unsaid(self, self.what, self.share)
+
+
+@dataclass(frozen=True)
+class Placed(Slopes):
+    def contributions(self, slopes: Any, rows: Any, places: Any) -> Any:
+        return super().contributions(slopes, rows, places) + (places % 100 == 99)[:, None]
+
+
+@dataclass(frozen=True)
+class ByPlace(Outside):
+    """A unit more where a record lies at the end of a hundred."""
+
+    def query(self, classes: int = 2) -> Any:
+        return Placed(self)
+
+
+@dataclass(frozen=True)
+class Floating(Slopes):
+    """Sums in float32: they depend on what is added first."""
+
+    def total(self, table: Any, x: Any) -> Any:
+        exact = super().total(table, x)
+        found = (exact.high * 2.0**26 + exact.low).astype(np.float32).astype(np.int64)
+        return Total(found >> 26, found & (2**26 - 1))
+
+
+@dataclass(frozen=True)
+class Inexact(Outside):
+    def query(self, classes: int = 2) -> Any:
+        return Floating(self)
+
+
+@dataclass(frozen=True)
+class HalfSparse(Slopes):
+    def total(self, table: Any, x: Any) -> Any:
+        found = super().total(table, x)
+        return Total(found.high * (0 if table.sparse else 1), found.low) if table.sparse else found
+
+
+@dataclass(frozen=True)
+class ForgetsHigh(Outside):
+    """Over sparse rows the high words are lost."""
+
+    def query(self, classes: int = 2) -> Any:
+        return HalfSparse(self)
 
 
 @dataclass(frozen=True)

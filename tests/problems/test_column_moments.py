@@ -23,9 +23,9 @@ from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import STATISTICS, ColumnMoments
 from dpadmm.problems.shards import gather
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 
@@ -79,16 +79,16 @@ def test_it_is_linear_so_the_model_does_not_matter_and_values_are_inner_products
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_records_in_float32_are_summed_in_float64(rng: np.random.Generator, sparse: bool) -> None:
-    """As precisely as the sensitivity pays for (`summation_error`), not as float32 would: 2,000 rows that add up."""
+def test_sums_are_exact_of_the_integer_rows(rng: np.random.Generator, sparse: bool) -> None:
+    """2,000 rows that add up, of either type: not as float32 would add them, nor as float64 would."""
     rows = np.abs(rng.normal(size=(2000, 5))).astype(np.float32)
-    found = released(csr_array(rows) if sparse else rows, [1.0], precision="float32")[0]
-    wide = rows.astype(np.longdouble)
-    exact = np.concatenate([wide.sum(axis=0), (wide**2).sum(axis=0)])
-    lengths = float(np.sqrt((wide**2).sum(axis=1) + (wide**4).sum(axis=1)).sum())
-    assert found.dtype == np.float64
-    off = np.linalg.norm((found - exact).astype(float))
-    assert off <= ColumnMoments().summation_error(np.array([2000]), "float32")[0] * lengths
+    shards = gather(rows, np.zeros(2000), np.zeros(2000, dtype=int), norm_bound=1e3)
+    whole, cell = shards.features.astype(np.int64), shards.cell
+    exact = np.concatenate([whole.sum(axis=0) * cell, (whole**2).sum(axis=0) * cell**2])
+    for kind in (np.float32, np.float64):
+        table = rows.astype(kind)
+        found = released(csr_array(table) if sparse else table, [1.0])[0]
+        np.testing.assert_allclose(found, exact, rtol=1e-13)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpadmm.problems.kernels.few_classes import CLASSES_AT_ONCE, ROWS_AT_ONCE, add_rows, scores_of
+from dpadmm.release.kernels.few_classes import CLASSES_AT_ONCE, ROWS_AT_ONCE, add_rows, scores_of
 
 CLASSES = [1, CLASSES_AT_ONCE - 1, CLASSES_AT_ONCE, CLASSES_AT_ONCE + 1, 2 * CLASSES_AT_ONCE + 3]
 ROWS = [1, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 3 * ROWS_AT_ONCE + 5]

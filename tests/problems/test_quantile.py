@@ -254,12 +254,13 @@ def test_several_levels_are_the_sum_of_each(levels: tuple[float, ...], width: fl
     assert hessian.any() == (width > 0.0)
     if width:
         np.testing.assert_allclose(loss.slack(shards, x, weights), np.sum(each("slack"), axis=0), rtol=1e-14)
-    predicted = loss.predictions(shards.features, x)
+    rows = shards.real_rows
+    predicted = loss.predictions(rows, x)
     assert predicted.shape == (agents, 614, len(levels))
-    np.testing.assert_allclose(predicted, np.einsum("mp,apk->amk", shards.features, matrix), atol=1e-13)
+    np.testing.assert_allclose(predicted, np.einsum("mp,apk->amk", rows, matrix), atol=1e-13)
     targets = rng.normal(size=614)
     errors = np.mean([[check(targets - p[:, k], level).mean() for k, level in enumerate(levels)] for p in predicted], 1)
-    np.testing.assert_allclose(loss.errors(shards.features, targets, x), errors, rtol=1e-12)
+    np.testing.assert_allclose(loss.errors(rows, targets, x), errors, rtol=1e-12)
 
 
 def test_one_number_makes_one_level_and_a_list_several() -> None:

@@ -37,7 +37,7 @@ def test_l2_logistic_is_scikit_learn_s(shards):
     best = optimum(Problem(Logistic(), L2(), strength), shards, 5)
     weights = np.repeat(1 / (3 * np.array(SIZES)), SIZES)
     model = LogisticRegression(C=1 / strength, fit_intercept=False, tol=1e-10, max_iter=10_000)
-    model.fit(shards.features, shards.targets, sample_weight=weights)
+    model.fit(shards.real_rows, shards.targets, sample_weight=weights)
     np.testing.assert_allclose(best, model.coef_[0], rtol=1e-5)
 
 
@@ -47,7 +47,7 @@ def test_where_records_count_alike_it_is_the_minimiser_of_the_pooled_records(str
     best = optimum(Problem(Logistic(), L2(), strength, records=150), shards, 5)
     C = 1 / (3 * strength) if strength else 1e12
     model = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10_000)
-    model.fit(shards.features, shards.targets, sample_weight=np.full(150, 1 / 150))
+    model.fit(shards.real_rows, shards.targets, sample_weight=np.full(150, 1 / 150))
     np.testing.assert_allclose(best, model.coef_[0], rtol=2e-5)
     others = optimum(Problem(Logistic(), L2(), strength), shards, 5)
     assert np.linalg.norm(best - others) > 0.01  # where owners count alike it is another

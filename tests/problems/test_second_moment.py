@@ -22,10 +22,10 @@ from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import SecondMoment
 from dpadmm.problems.losses.statistics import pack, unpack
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 
@@ -72,15 +72,14 @@ def test_it_is_linear_so_the_model_does_not_matter_and_values_are_inner_products
     np.testing.assert_array_equal(LOSS.encode(np.array([math.nan, 3.0]), 0), [0.0, 0.0])
 
 
-def test_records_in_float32_are_summed_in_float64(rng: np.random.Generator) -> None:
-    """As precisely as the sensitivity pays for (`summation_error`), not as float32 would: 2,000 rows that add up."""
+def test_sums_are_exact_of_the_integer_rows(rng: np.random.Generator) -> None:
+    """2,000 rows that add up, of either type: not as float32 would add them, nor as float64 would."""
     rows = np.abs(rng.normal(size=(2000, 5))).astype(np.float32)
-    found = unpack(released(rows, [1.0], precision="float32"))[0]
-    exact = rows.astype(np.longdouble).T @ rows.astype(np.longdouble)
-    lengths = float((rows.astype(float) ** 2).sum())
-    off = np.linalg.norm((found - exact).astype(float))
-    assert found.dtype == np.float64
-    assert off <= LOSS.summation_error(np.array([2000]), "float32")[0] * lengths
+    shards = gather(rows, np.zeros(2000), np.zeros(2000, dtype=int), norm_bound=1e3)
+    whole = shards.features.astype(np.int64)
+    exact = (whole.T @ whole).astype(np.longdouble) * np.longdouble(shards.cell) ** 2
+    for given_rows in (rows, rows.astype(float)):
+        np.testing.assert_allclose(unpack(released(given_rows, [1.0]))[0], exact.astype(float), rtol=1e-14)
 
 
 @given(arrays(float, (4, 4), elements=st.floats(-1e6, 1e6)), arrays(float, (4, 4), elements=st.floats(-1e6, 1e6)))

@@ -18,8 +18,10 @@ from dpadmm.problems import shards as shards_module
 from dpadmm.problems import stored_shards as stored_module
 from dpadmm.problems.array_files import ArrayBlocks
 from dpadmm.problems.losses import LOSSES, STATISTICS, Logistic
-from dpadmm.problems.shards import CHUNK, Shards, gather
+from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.stored_shards import StoredShards, gather_blocks
+from dpadmm.release.sums import CHUNK
+from dpadmm.testing.integers import integers
 
 BLOCK = 4 * CHUNK
 SIZES = [1, BLOCK, 2 * BLOCK + CHUNK + 5, 37, BLOCK + 1]  # most are no multiple of the block, nor of the chunk
@@ -30,7 +32,7 @@ STATUS = Path("/proc/self/status")
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of 2,048 records."""
+    """Blocks of 8,192 records."""
     monkeypatch.setattr(shards_module, "BLOCK_BYTES", 1)
 
 
@@ -73,16 +75,15 @@ def identical(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
-@pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("kept", ["float64", "float32"])
 @pytest.mark.parametrize("loss", PARTS)
-def test_sums_over_files_are_those_over_memory(
-    tmp_path: Path, loss: str, kept: str, precision: str, intercept: bool
-) -> None:
-    memory, disk = both(tmp_path, loss, kept, precision=precision, intercept=intercept)
+def test_sums_over_files_are_those_over_memory(tmp_path: Path, loss: str, kept: str, intercept: bool) -> None:
+    memory, disk = both(tmp_path, loss, kept, intercept=intercept)
     given = PARTS[loss]()
     x = np.random.default_rng(0).normal(size=(memory.agents, given.dimension(memory.width, CLASSES[loss] or 0)))
+    query = given.query(CLASSES[loss] or 0)
     with one_thread_pool():
+        np.testing.assert_array_equal(*(integers(query.total(each, x)) for each in (disk, memory)))
         for what in ("values", "gradient", "hessian"):
             expected = getattr(given, what)(memory, x, 1.0 / memory.counts)
             assert identical(getattr(given, what)(disk, x, 1.0 / disk.counts), expected), what
@@ -92,17 +93,17 @@ def test_sums_over_files_are_those_over_memory(
             assert identical(given.mistakes(disk, x), wrong)
 
 
-@pytest.mark.parametrize("rules", [{}, {"intercept": True}, {"precision": "float32"}, {"norm_bound": 50.0}], ids=str)
+@pytest.mark.parametrize("rules", [{}, {"intercept": True}, {"norm_bound": 50.0}], ids=str)
 def test_the_public_face_is_that_of_shards_in_memory(tmp_path: Path, rules: dict[str, Any]) -> None:
     memory, disk = both(tmp_path, **rules)
-    for name in ("agents", "width", "sparse", "precision", "norm_bound", "names", "clipped", "block"):
+    for name in ("agents", "width", "sparse", "cell", "norm_bound", "names", "clipped", "block"):
         assert getattr(disk, name) == getattr(memory, name), name
     assert disk.counts.tolist() == SIZES
     assert (memory.clipped > 0) == ("norm_bound" not in rules)
 
 
 @pytest.mark.parametrize("kept", ["float64", "float32"])
-@pytest.mark.parametrize("rules", [{}, {"intercept": True, "precision": "float32"}], ids=str)
+@pytest.mark.parametrize("rules", [{}, {"intercept": True}], ids=str)
 def test_picked_records_are_those_picked_in_memory(tmp_path: Path, kept: str, rules: dict[str, Any]) -> None:
     memory, disk = both(tmp_path, kept=kept, **rules)
     draw = np.random.default_rng(1)
@@ -240,7 +241,7 @@ def test_a_file_larger_than_the_block_does_not_come_into_memory(tmp_path: Path) 
     assert size == 80_000_128
 
     def work(source: ArrayBlocks) -> None:
-        disk = gather_blocks([source], encode, norm_bound=1.0, precision="float32")
+        disk = gather_blocks([source], encode, norm_bound=1.0)
         Logistic().gradient(disk, np.ones((1, width)), 1.0 / disk.counts)
 
     small = tmp_path / "b.npy", tmp_path / "b.targets.npy"
@@ -251,7 +252,7 @@ def test_a_file_larger_than_the_block_does_not_come_into_memory(tmp_path: Path) 
     before = resident()
     work(ArrayBlocks.of(features, targets, 2))
     assert resident(peak=True) - before < size // 4
-    disk = gather_blocks([ArrayBlocks.of(features, targets, 2)], encode, norm_bound=1.0, precision="float32")
+    disk = gather_blocks([ArrayBlocks.of(features, targets, 2)], encode, norm_bound=1.0)
     disk.pick(np.arange(0, records, 100), np.array([records // 100]))
     assert resident() - before < size // 4
 
@@ -264,17 +265,8 @@ def test_a_number_that_is_not_finite_is_named_by_file_row_and_column(tmp_path: P
     features, targets, owner = records("logistic")
     features[np.flatnonzero(owner == 2)[BLOCK + 6], 3] = number
     sources = saved(tmp_path, features, targets, owner, 2)
-    with pytest.raises(InputError, match=rf"2\.npy: row {BLOCK + 7}, column 4 is not a finite number in float64"):
+    with pytest.raises(InputError, match=rf"2\.npy: row {BLOCK + 7}, column 4 is not a finite number"):
         gather_blocks(sources, partial(Logistic().encode, classes=2), norm_bound=1.0)
-
-
-def test_a_number_too_large_for_float32_is_refused_where_float32_is_asked_for(tmp_path: Path) -> None:
-    features, targets, owner = records("logistic")
-    features[0, 0] = 1e39
-    sources, encode = saved(tmp_path, features, targets, owner, 2), partial(Logistic().encode, classes=2)
-    with pytest.raises(InputError, match=r"0\.npy: row 1, column 1 is not a finite number in float32"):
-        gather_blocks(sources, encode, norm_bound=1.0, precision="float32")
-    assert gather_blocks(sources, encode, norm_bound=1.0).agents == len(SIZES)
 
 
 def test_agents_must_have_equally_many_features(tmp_path: Path) -> None:
@@ -289,7 +281,6 @@ def test_agents_must_have_equally_many_features(tmp_path: Path) -> None:
     ("rules", "message"),
     [
         ({"norm_bound": 0.0}, "norm bound 0.0: must be a positive number"),
-        ({"norm_bound": 1.0, "precision": "float16"}, "unknown precision 'float16'"),
         ({"norm_bound": 1.0, "names": ["one"]}, "1 names for 5 readers"),
     ],
 )

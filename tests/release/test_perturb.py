@@ -174,6 +174,8 @@ def exact_norm(numbers: list[Fraction], norm: int) -> float:
         found = float(total)
         return found if Fraction(found) >= total else math.nextafter(found, math.inf)
     squares = sum((number**2 for number in numbers), Fraction(0))
+    if squares < Fraction(1, 10**280):  # where floats have fewer digits
+        return 0.0
     found = math.sqrt(float(squares))
     while Fraction(found) ** 2 < squares:
         found = math.nextafter(found, math.inf)

@@ -295,8 +295,8 @@ def test_the_bound_of_several_classes_is_that_of_a_residual(classes: int, cap: f
 
 def test_the_bounds_of_statistics() -> None:
     products = Products().bounds(3, 1.0)
-    assert products.norm == math.isqrt(145 * 16**44) + 1
-    assert products.apart == math.isqrt(290 * 16**44) + 1
+    assert products.norm == math.isqrt(145 * 16**22) + 1
+    assert products.apart == math.isqrt(290 * 16**22) + 1
     for scale in (0.01, 1.0, 30.0):
         columns = ColumnMoments(scale).bounds(3, 1.0)
         factor = round(scale * SIDE)
