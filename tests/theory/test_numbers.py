@@ -91,7 +91,8 @@ def test_mr_admm_s_bounds_for_its_experiment(table, agrees):
     )
     for row in table("graphs.md", "6.5 Private R-ADMM and MR-ADMM"):
         alpha = float(row["α"])
-        plan = ALGORITHMS["private-mr-admm"].plan(setting, Density((1750.0 * alpha,)))
+        recipe = ALGORITHMS["private-mr-admm"].tuned(mechanism="gamma-norm")
+        plan = recipe.plan(setting, Density((1750.0 * alpha,)))
         assert agrees(plan.printed()[-1], row["printed"])
         output = 0.01 * 25 * 2 * 1750 / 8000 * alpha  # a hundredth, for minimisers that are not exact
         assert agrees(plan.accounts().worst(0.0).epsilon - output, row["tight"])
