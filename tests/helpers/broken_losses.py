@@ -215,11 +215,17 @@ class Doubles(Outside):
 
 
 @dataclass(frozen=True)
+class Less(Slopes):
+    def contributions(self, slopes: Any, rows: Any, places: Any) -> Any:
+        return super().contributions(slopes * 99 // 100, rows, places)
+
+
+@dataclass(frozen=True)
 class Coarse(Outside):
     """Minimisers see another gradient than the one that is released."""
 
-    def gradient(self, shards: Any, x: Any, weights: Any) -> Any:
-        return super().gradient(shards, x, weights) + 1e-3 * weights[:, None] * shards.counts[:, None]
+    def query(self, classes: int = 2) -> Any:
+        return Less(self)
 
 
 @dataclass(frozen=True)
@@ -248,12 +254,12 @@ class TooLong(Outside):
 @dataclass(frozen=True)
 class Placed(Slopes):
     def contributions(self, slopes: Any, rows: Any, places: Any) -> Any:
-        return super().contributions(slopes, rows, places) + (places % 100 == 99)[:, None]
+        return super().contributions(slopes - np.sign(slopes) * (places % 100 == 99), rows, places)
 
 
 @dataclass(frozen=True)
 class ByPlace(Outside):
-    """A unit more where a record lies at the end of a hundred."""
+    """A slope is a unit smaller where a record lies at the end of a hundred."""
 
     def query(self, classes: int = 2) -> Any:
         return Placed(self)
@@ -278,13 +284,13 @@ class Inexact(Outside):
 @dataclass(frozen=True)
 class HalfSparse(Slopes):
     def total(self, table: Any, x: Any) -> Any:
-        found = super().total(table, x)
-        return Total(found.high * (0 if table.sparse else 1), found.low) if table.sparse else found
+        found, kept = super().total(table, x), 1 - table.sparse * (np.arange(x.shape[1]) == x.shape[1] - 1)
+        return Total(found.high * kept, found.low * kept)
 
 
 @dataclass(frozen=True)
-class ForgetsHigh(Outside):
-    """Over sparse rows the high words are lost."""
+class ForgetsColumn(Outside):
+    """Over sparse rows the sum of the last column is lost."""
 
     def query(self, classes: int = 2) -> Any:
         return HalfSparse(self)

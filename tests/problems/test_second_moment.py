@@ -37,10 +37,15 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(11)
 
 
+def fixed(rows: Any) -> NDArray[Any]:
+    """The nearest rows whose numbers are multiples of 2^-12: with a norm bound of 1,024 they are kept as they are."""
+    return np.rint(np.asarray(rows) * 2.0**12) / 2.0**12
+
+
 def released(rows: Any, weights: Any, owner: Any = None, **rules: Any) -> NDArray[Any]:
     """The gradient over these rows, at a point that cannot matter."""
     owner = np.zeros(rows.shape[0], dtype=int) if owner is None else owner
-    shards = gather(rows, np.zeros(rows.shape[0]), owner, **({"norm_bound": 1e3} | rules))
+    shards = gather(rows, np.zeros(rows.shape[0]), owner, **({"norm_bound": 1024.0} | rules))
     x = np.random.default_rng(0).normal(size=(shards.agents, LOSS.dimension(shards.width, 0)))
     return LOSS.gradient(shards, x, np.asarray(weights, dtype=float))
 
@@ -52,7 +57,7 @@ def released(rows: Any, weights: Any, owner: Any = None, **rules: Any) -> NDArra
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_gradient_is_the_weighted_sum_of_outer_products(rng: np.random.Generator, width: int, sparse: bool) -> None:
     owner = np.repeat([0, 1, 2], [1, 700, 30])  # one agent has several chunks
-    rows = rng.normal(size=(731, width)) * (rng.random((731, width)) < 0.6)
+    rows = fixed(rng.normal(size=(731, width)) * (rng.random((731, width)) < 0.6))
     found = released(csr_array(rows) if sparse else rows, [1.0, 0.1, 2.5], owner)
     assert found.shape == (3, width * (width + 1) // 2)
     for agent, weight in enumerate([1.0, 0.1, 2.5]):
@@ -61,8 +66,8 @@ def test_the_gradient_is_the_weighted_sum_of_outer_products(rng: np.random.Gener
 
 
 def test_it_is_linear_so_the_model_does_not_matter_and_values_are_inner_products(rng: np.random.Generator) -> None:
-    rows, x = rng.normal(size=(9, 3)), rng.normal(size=(1, 6))
-    shards = gather(rows, np.zeros(9), np.zeros(9, dtype=int), norm_bound=9.0)
+    rows, x = fixed(rng.normal(size=(9, 3))), rng.normal(size=(1, 6))
+    shards = gather(rows, np.zeros(9), np.zeros(9, dtype=int), norm_bound=16.0)
     np.testing.assert_array_equal(LOSS.gradient(shards, x, np.ones(1)), LOSS.gradient(shards, 1e3 * x, np.ones(1)))
     matrix = unpack(x)[0]
     assert LOSS.values(shards, x, np.ones(1))[0] == pytest.approx(sum(row @ matrix @ row for row in rows))
@@ -106,11 +111,14 @@ def test_any_row_of_numbers_unpacks_to_a_symmetric_matrix(rng: np.random.Generat
 # How far one row moves it
 
 
-def moved(one: Any, other: Any, norm: int = 2) -> float:
+def moved(one: Any, other: Any, bound: float, norm: int = 2) -> float:
     """Between two agents that differ in their last row; None: it is blanked."""
     others = np.random.default_rng(5).normal(size=(4, len(one)))
     blank = np.zeros_like(one)
-    pair = [released(np.vstack([others, row]), [1.0])[0] for row in (one, blank if other is None else other)]
+    pair = [
+        released(np.vstack([others, row]), [1.0], norm_bound=bound)[0]
+        for row in (one, blank if other is None else other)
+    ]
     return float(np.linalg.norm(pair[0] - pair[1], ord=norm))
 
 
@@ -119,9 +127,9 @@ def test_orthogonal_rows_attain_the_sensitivity_and_opposite_ones_move_nothing(b
     u, v = bound * np.eye(4)[:2]
     limit = LOSS.sensitivity(bound, Relation.REPLACE)
     assert limit == pytest.approx(math.sqrt(2.0) * bound**2)
-    assert moved(u, v) == pytest.approx(limit)
-    assert moved(u, -u) == pytest.approx(0.0, abs=1e-12)
-    assert moved(u, None) == pytest.approx(LOSS.sensitivity(bound, Relation.ZERO_OUT)) == pytest.approx(bound**2)
+    assert moved(u, v, bound) == pytest.approx(limit)
+    assert moved(u, -u, bound) == pytest.approx(0.0, abs=1e-12)
+    assert moved(u, None, bound) == pytest.approx(LOSS.sensitivity(bound, Relation.ZERO_OUT)) == pytest.approx(bound**2)
 
 
 row_of_length_two = arrays(float, 3, elements=st.floats(-2.0, 2.0)).map(
@@ -132,10 +140,10 @@ row_of_length_two = arrays(float, 3, elements=st.floats(-2.0, 2.0)).map(
 @given(row_of_length_two, row_of_length_two)
 @settings(max_examples=100, deadline=None)
 def test_no_pair_exceeds_it(one: Any, other: Any) -> None:
-    assert moved(one, other) <= LOSS.sensitivity(2.0, Relation.REPLACE) * (1.0 + 1e-12)
-    assert moved(one, None) <= LOSS.sensitivity(2.0, Relation.ZERO_OUT) * (1.0 + 1e-12)
+    assert moved(one, other, 2.0) <= LOSS.sensitivity(2.0, Relation.REPLACE) * (1.0 + 1e-12)
+    assert moved(one, None, 2.0) <= LOSS.sensitivity(2.0, Relation.ZERO_OUT) * (1.0 + 1e-12)
     for norm, relation, pair in ((1, Relation.REPLACE, other), (1, Relation.ZERO_OUT, None)):
-        assert moved(one, pair, norm) <= LOSS.sensitivity(2.0 * math.sqrt(3.0), relation, norm) * (1.0 + 1e-12)
+        assert moved(one, pair, 2.0, norm) <= LOSS.sensitivity(2.0 * math.sqrt(3.0), relation, norm) * (1.0 + 1e-12)
 
 
 def test_in_the_1_norm_rows_of_numbers_of_one_size_come_close(rng: np.random.Generator) -> None:
@@ -144,11 +152,11 @@ def test_in_the_1_norm_rows_of_numbers_of_one_size_come_close(rng: np.random.Gen
     limit = LOSS.sensitivity(3.0, Relation.ZERO_OUT, 1)
     assert limit == 9.0
     exactly = 1.0 + math.sqrt(2.0) * 36 / 9.0
-    assert moved(row, None, 1) == pytest.approx(exactly)
+    assert moved(row, None, 1.0, 1) == pytest.approx(exactly, rel=3e-6)
     assert 0.7 * limit < exactly <= limit
     assert LOSS.sensitivity(3.0, Relation.REPLACE, 1) == 18.0  # where rows share no column, the two sums add up
     u, v = 3.0 * np.eye(4)[:2]
-    assert moved(u, v, 1) == pytest.approx(18.0)
+    assert moved(u, v, 3.0, 1) == pytest.approx(18.0)
 
 
 # The release: claims B8, option 2
@@ -170,7 +178,9 @@ def test_the_audit_s_figure() -> None:
     plan = planned([10_000] * 10, 16, epsilon=1.0, delta=1e-6)
     np.testing.assert_allclose(deviation(plan), 4.2e-4, rtol=0.01)
     exact = math.sqrt(2.0) / 10_000 / (math.sqrt(2.0) * gaussian.mu(1.0, 1e-6))  # Delta_F / (sqrt(2) mu)
-    np.testing.assert_allclose(deviation(plan), exact, rtol=1e-7)
+    # Pairs of columns count 17/12 instead of sqrt(2), and that is rounded up: 0.35 % more noise.
+    assert (deviation(plan) >= exact).all()
+    np.testing.assert_allclose(deviation(plan), exact * math.sqrt(145.0 / 144.0), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("relation", "unit"), [("replace", math.sqrt(2.0)), ("zero-out", 1.0)])
@@ -182,11 +192,11 @@ def test_its_event_is_a_gaussian_one_of_its_own_noise(relation: str, unit: float
     for agent, event in enumerate(plan.events(1)):
         assert isinstance(event, GaussianDpEvent)
         mu = sensitivity[agent] / (math.sqrt(2.0) * deviation(plan)[agent])
-        assert 1.0 / event.noise_multiplier == pytest.approx(mu, rel=1e-7)
+        assert 1.0 / event.noise_multiplier == pytest.approx(mu * math.sqrt(145.0 / 144.0), rel=1e-6)
     spent = plan.accounts().worst(1e-5)
     assert spent.accountant == "exact"
     assert 0.999999 * 2.0 <= spent.epsilon <= 2.0
-    assert gaussian.epsilon(mu, 1e-5) == pytest.approx(2.0, rel=1e-6)
+    assert gaussian.epsilon(mu, 1e-5) < 2.0  # what is paid for is a little more than what the noise needs
 
 
 def test_the_noise_of_the_matrix_is_symmetric_and_louder_by_sqrt_2_on_the_diagonal(rng: np.random.Generator) -> None:
@@ -200,7 +210,9 @@ def test_the_noise_of_the_matrix_is_symmetric_and_louder_by_sqrt_2_on_the_diagon
     given_away = state.agents.released.reshape(runs, 2, -1)
     silent = LOSS.gradient(shards, np.zeros((2, 10)), 1.0 / shards.counts)
     for agent, s in enumerate(deviation(plan)):
-        assert s == pytest.approx(3.0 * 4.0 / shards.counts[agent], rel=1e-7)  # z Delta_F / sqrt(2)
+        assert s == pytest.approx(
+            3.0 * 4.0 / shards.counts[agent] * math.sqrt(145.0 / 144.0), rel=1e-6
+        )  # z Delta_F / sqrt(2)
         noise = unpack(given_away[:, agent] - silent[agent])
         assert np.abs(noise.mean(axis=0)).max() < 5.0 * math.sqrt(2.0) * s / math.sqrt(runs)
         row, column = np.triu_indices(width)

@@ -87,11 +87,7 @@ class Half(Gradient):
     """Half the noise, and the event of all of it."""
 
     def release(self, task: Any) -> Any:
-        class Quiet(Gaussian):
-            def scale(self, sensitivity: Any, dimension: int) -> Any:
-                return 0.5 * super().scale(sensitivity, dimension)
-
-        noise = replace(task.noise, mechanism=Quiet(task.noise.mechanism.noise_multiplier))
+        noise = replace(task.noise, mechanism=Gaussian(0.5 * task.noise.mechanism.noise_multiplier))
         return super().release(replace(task, noise=noise))
 
 

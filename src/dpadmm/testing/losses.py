@@ -75,13 +75,13 @@ def check_loss(
         lambda: bounds.check_bounds(short, rng),
         lambda: measured.update(bounds.check_bounds(problem, rng)),
     ]
-    suite["exact integer sums"] = [
-        lambda: integers.check_integers(problem, rng),
-        lambda: integers.check_integers(wide, rng),
-    ]
     suite["batches, order, sparse rows"] = [
         lambda: batches.check_batches(problem, rng),
         lambda: batches.check_batches(wide, rng),
+    ]
+    suite["exact integer sums"] = [
+        lambda: integers.check_integers(problem, rng),
+        lambda: integers.check_integers(wide, rng),
     ]
     for checks in suite.values():
         for check in checks:
