@@ -58,9 +58,11 @@ MUTATIONS = [
     Mutation("perturb.py", "np.where(silent[:, None], value, noisy)", "np.where(silent[0], value, noisy)", PERTURB),
     Mutation("sums.py", "CHUNK = 2048", "CHUNK = 4096", SUMS, "chunk"),
     Mutation("sums.py", "CHUNK_OF_SQUARES = 512", "CHUNK_OF_SQUARES = 1024", SUMS, "chunk"),
-    Mutation("sums.py", "COARSE_BITS = 30", "COARSE_BITS = 31", SUMS, "bound or lattice"),
-    Mutation("sums.py", "(np.left_shift(1, shift) >> 1)", "(np.left_shift(1, shift) >> 2)", SUMS, "round"),
-    Mutation("sums.py", "self.high + (low >> _WORD)", "self.high", SUMS, "round"),
+    Mutation("sums.py", "COARSE_BITS = 30", "COARSE_BITS = 31", SUMS, "units_of_the_lattice"),
+    Mutation(
+        "sums.py", "(np.left_shift(1, shift) >> 1)", "(np.left_shift(1, shift) >> 2)", SUMS, "rounding or rounded"
+    ),
+    Mutation("sums.py", "self.high + (low >> _WORD)", "self.high", SUMS, "rounding or rounded"),
     Mutation("sums.py", "self.low >> _WORD, self.low & (2**_WORD - 1)", "0, self.low", SUMS, "added_and_weighted"),
     Mutation(
         "sums.py", "high[owner[c], j] += number >> _WORD", "high[owner[c], j] += number >> 27", SUMS, "more_chunks"
@@ -72,13 +74,27 @@ MUTATIONS = [
     Mutation("sums.py", "records * each, -self.shift", "each, -self.shift", SUMS, "sensitivity"),
     Mutation("sums.py", "rounding if self.shift else 0.0", "0.0", SUMS, "sensitivity"),
     Mutation("sums.py", "(1.0 + 2.0**-40)", "1.0", SUMS, "sensitivity"),
-    Mutation("sums.py", "norm = self.most * rows.SIDE", "norm = (self.most - 1) * rows.SIDE", SUMS, "bound"),
-    Mutation("sums.py", "_in_norm1(norm, width), 2 * norm, rows", "_in_norm1(norm, width), norm, rows", SUMS, "bound"),
-    Mutation("sums.py", "math.ceil(self.slope_bound", "math.ceil(1.05 * self.slope_bound", SUMS, "several"),
-    Mutation("sums.py", "int(slopes.LARGEST) * rows.SIDE", "int(0.95 * slopes.LARGEST) * rows.SIDE", SUMS, "bound"),
-    Mutation("sums.py", "_in_norm1(norm, 2 * width)),", "_in_norm1(norm, width)),", SUMS, "bound"),
-    Mutation("sums.py", "apart=2 * norm,", "apart=norm,", SUMS, "bound"),
-    Mutation("sums.py", "math.isqrt(sum(each.norm**2 for each in own))", "own[0].norm", SUMS, "several or bound"),
+    Mutation(
+        "sums.py", "norm = self.most * rows.SIDE", "norm = (self.most - 1) * rows.SIDE", SUMS, "bound_of or bounds_of"
+    ),
+    Mutation(
+        "sums.py",
+        "_in_norm1(norm, width), 2 * norm, rows",
+        "_in_norm1(norm, width), norm, rows",
+        SUMS,
+        "bound_of or bounds_of",
+    ),
+    Mutation("sums.py", "math.ceil(self.slope_bound", "math.ceil(1.05 * self.slope_bound", SUMS, "several_losses"),
+    Mutation(
+        "sums.py",
+        "int(slopes.LARGEST) * rows.SIDE",
+        "int(0.95 * slopes.LARGEST) * rows.SIDE",
+        SUMS,
+        "bound_of or bounds_of",
+    ),
+    Mutation("sums.py", "_in_norm1(norm, 2 * width)),", "_in_norm1(norm, width)),", SUMS, "bound_of or bounds_of"),
+    Mutation("sums.py", "apart=2 * norm,", "apart=norm,", SUMS, "bound_of or bounds_of"),
+    Mutation("sums.py", "math.isqrt(sum(each.norm**2 for each in own))", "own[0].norm", SUMS, "several_losses"),
     Mutation("sums.py", "squared = 145 *", "squared = 144 *", SUMS, "statistics"),
     Mutation("sums.py", "math.isqrt(2 * squared)", "math.isqrt(squared)", SUMS, "statistics"),
     Mutation("sums.py", "factor**2 * squared + squared**2", "squared**2", SUMS, "statistics"),
@@ -90,7 +106,13 @@ MUTATIONS = [
         "statistics",
     ),
     Mutation("sums.py", "apart = 2 * factor**2", "apart = factor**2", SUMS, "exceeds and ColumnMoments and 2"),
-    Mutation("sums.py", "math.isqrt(norm**2 * count) + 1", "math.isqrt(norm**2 * count * 19 // 20)", SUMS, "bound"),
+    Mutation(
+        "sums.py",
+        "math.isqrt(norm**2 * count) + 1",
+        "math.isqrt(norm**2 * count * 19 // 20)",
+        SUMS,
+        "bound_of or bounds_of",
+    ),
     Mutation("sums.py", "if x.shape != (table.agents, count):", "if False:", SLOPES, "another_shape"),
     Mutation("rows.py", "BITS = 22", "BITS = 23", ROWS, "bound"),
     Mutation("rows.py", "LARGEST_SQUARE = 4**BITS", "LARGEST_SQUARE = (SIDE + 1) ** 2", ROWS, "bound"),
@@ -151,12 +173,15 @@ def changed(mutation: Mutation, folder: Path) -> Path:
     return Path(source)
 
 
-def noticed(mutation: Mutation) -> str | None:
+def noticed(mutation: Mutation, change: bool = True) -> str | None:
     """The first test that fails, or None."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = changed(mutation, folder)
-        environment = os.environ | {"PYTHONPATH": str(source), "XDG_CACHE_HOME": str(folder / "cache")}
+        if change:
+            places = {"PYTHONPATH": str(changed(mutation, folder)), "XDG_CACHE_HOME": str(folder / "cache")}
+        else:
+            places = {"PYTHONPATH": str(ROOT / "src")}
+        environment = os.environ | places
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
         command += [mutation.tests, *(["-k", mutation.only] if mutation.only else [])]
         try:
@@ -176,9 +201,9 @@ def noticed(mutation: Mutation) -> str | None:
 def main() -> int:
     wanted = [each for each in MUTATIONS if not sys.argv[1:] or any(part in each.name for part in sys.argv[1:])]
     survivors = 0
-    for tests, only in sorted({(each.tests, each.only) for each in wanted}):
-        if test := noticed(Mutation("perturb.py", "SMOOTHING", "SMOOTHING", tests, only)):
-            raise SystemExit(f"{tests} -k {only!r}: {test} fails without any change.")
+    for mutation in {(each.tests, each.only): each for each in wanted}.values():
+        if test := noticed(mutation, change=False):
+            raise SystemExit(f"{mutation.tests} -k {mutation.only!r}: {test} fails without any change.")
     for mutation in wanted:
         test = noticed(mutation)
         survivors += test is None
