@@ -95,13 +95,26 @@ class Shards:
     def encoded(self, features: Any, rules: RowRules, row_bound: float) -> Shards:
         """The same records with other rows, made of these by a public map, one row at a time.
 
-        `row_bound` is that of the rules but for rounding.
+        Args:
+            features: The new rows, in their own units.
+            rules: How they become integers.
+            row_bound: That of the rules, but for rounding.
+
+        Returns:
+            Shards over the new rows. A record that could not be used stays zero.
         """
         table, _, _ = rules.apply(features, used(self.features))
         return replace(self, features=table, norm_bound=row_bound)
 
     def unbounded(self, features: FloatArray) -> Shards:
-        """The same records with rows that obey no bound: to predict for, never to be released."""
+        """The same records with rows that obey no bound: to predict for, never to be released.
+
+        Args:
+            features: The new rows, in their own units.
+
+        Returns:
+            Shards over the new rows.
+        """
         return replace(self, features=features / self.cell)
 
     def take(self, agents: Any) -> Shards:
@@ -235,7 +248,14 @@ class Shards:
         return digest(*(part.tobytes() for part in (*self.storage, self.targets)))
 
     def chunks(self, size: int = CHUNK) -> tuple[IntArray, IntArray, IntArray]:
-        """Start, stop and agent of every chunk of so many records."""
+        """The records in chunks, each of one agent.
+
+        Args:
+            size: Records of a chunk, at most.
+
+        Returns:
+            The first row of every chunk, the row after its last, and its agent.
+        """
         known = self._chunks.get(size)
         if known is None:
             per_agent = -(-self.counts // size)
@@ -258,7 +278,16 @@ class Shards:
         add: Callable[[FloatArray, IntArray], None],
         chunk: int = CHUNK,
     ) -> None:
-        """Runs a kernel over all chunks and hands its sums on: add(sums of chunks, whose each chunk is)."""
+        """Runs a kernel over all chunks, and hands its sums on.
+
+        Args:
+            kernel: A compiled loop over chunks.
+            given: What it is given before the records.
+            x: A row for every agent.
+            shape: Of a chunk's sum.
+            add: Called with the sums of some chunks, and whose each chunk is.
+            chunk: Records of a chunk, at most.
+        """
         start, stop, agent = self.chunks(chunk)
         parts = np.empty((start.size, *shape))
         kernel(*given, *self.storage, self.targets, start, stop, agent, np.ascontiguousarray(x), parts)
@@ -267,13 +296,23 @@ class Shards:
     def reduce(
         self, kernel: Callable[..., None], given: tuple[Any, ...], x: NDArray[Any], shape: tuple[int, ...]
     ) -> FloatArray:
-        """The sums of a kernel over each agent's records, in doubles: one array of `shape` per agent."""
+        """The sums of a kernel over each agent's records, in doubles, chunk by chunk.
+
+        Args:
+            kernel: A compiled loop over chunks.
+            given: What it is given before the records.
+            x: A row for every agent.
+            shape: Of a sum.
+
+        Returns:
+            One array of that shape for every agent.
+        """
         out = np.zeros((self.agents, *shape))
 
-        def add(parts: FloatArray, agent: IntArray) -> None:
+        def to_agents(parts: FloatArray, agent: IntArray) -> None:
             add_in_order(parts.reshape(len(parts), -1), agent, out.reshape(self.agents, -1))
 
-        self.walk(kernel, given, x, shape, add)
+        self.walk(kernel, given, x, shape, to_agents)
         return out
 
 

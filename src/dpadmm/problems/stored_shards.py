@@ -130,6 +130,16 @@ class StoredShards(Shards):
         add: Callable[[FloatArray, IntArray], None],
         chunk: int = CHUNK,
     ) -> None:
+        """Runs a kernel over all chunks, reading each block once for all agents that share it.
+
+        Args:
+            kernel: A compiled loop over chunks.
+            given: What it is given before the records.
+            x: A row for every agent.
+            shape: Of a chunk's sum.
+            add: Called with the sums of some chunks, and whose each chunk is.
+            chunk: Records of a chunk, at most.
+        """
         point = np.ascontiguousarray(x)
         for source, agents in self._sharing():
             most = max(1, PARTS_AT_ONCE // (agents.size * prod(shape)))
