@@ -77,7 +77,7 @@ class Watched:
             raise self.fails[request.step]
         release = self.agent.answer(request)
         self.gave.append(release.value)
-        self.spent.append(self.agent.ledger.guarantee(0.0).epsilon)
+        self.spent.append(self.agent.ledger.guarantee(1e-6).epsilon)
         return release
 
 

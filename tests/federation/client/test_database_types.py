@@ -113,9 +113,7 @@ def test_no_type_depends_on_how_many_rows_are_fetched_at_a_time(sqlite, monkeypa
 
 def test_more_rows_than_are_fetched_at_a_time(database, monkeypatch):
     sizes, array = [], sources._array
-    monkeypatch.setattr(
-        sources, "_array", lambda name, values, *rest: sizes.append(len(values)) or array(name, values, *rest)
-    )
+    monkeypatch.setattr(sources, "_array", lambda values, *rest: sizes.append(len(values)) or array(values, *rest))
     number = 2 * sources._ROWS + 5
     numbers = f"WITH RECURSIVE up(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM up WHERE i < {number})"
     database.run(f"CREATE TABLE records AS {numbers} SELECT i FROM up")
@@ -144,12 +142,15 @@ def test_a_query_may_end_in_a_semicolon_and_begin_with_a_comment(database, query
     assert database.source(query).table().to_pydict() == {"age": [1]}
 
 
-def test_what_cannot_be_a_column_is_named(database):
+def test_what_cannot_be_a_column_is_named_and_what_cannot_be_a_value_is_missing(database):
     database.run("CREATE TABLE records (a integer, b text)")
     assert "finds no records" in refusal(database.source())
     assert "more than one column named 'a'; rename one with AS" in refusal(database.source("SELECT a, a FROM records"))
     blob = f"'{MARKER}'::bytea" if "postgresql" in database.place else f"CAST('{MARKER}' AS BLOB)"
-    assert "column 'z' holds values of type bytes" in refusal(database.source(f"SELECT {blob} AS z"))
+    found = database.source(
+        f"SELECT {blob} AS z, 1 AS a"
+    ).table()  # 0.1.0: an error, so that one value kept an owner out
+    assert found.to_pydict() == {"z": [None], "a": [1]}
 
 
 def test_no_columns(postgres):
@@ -158,8 +159,8 @@ def test_no_columns(postgres):
 
 
 @pytest.mark.parametrize("size", [1, 10])
-def test_numbers_and_text_in_one_column(sqlite, monkeypatch, size):
+def test_numbers_and_text_in_one_column_are_text(sqlite, monkeypatch, size):
     monkeypatch.setattr(sources, "_ROWS", size)
     sqlite.run("CREATE TABLE records (a)", rows=[(1,), (0.5,), (MARKER,), (2.0,)])
-    assert "column 'a' holds numbers and text" in refusal(sqlite.source())
+    assert sqlite.source().table().to_pydict() == {"a": ["0.5", "1", "2", MARKER]}
     assert sqlite.source().table(["a"]).to_pydict() == {"a": ["0.5", "1", "2", MARKER]}

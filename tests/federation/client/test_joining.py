@@ -70,7 +70,6 @@ UNACCEPTABLE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"loss": "no-such"}, "unknown loss 'no-such'"),
     ({}, {"algorithm": "no-such"}, "unknown algorithm 'no-such'"),
     ({}, {"algorithm": "auto"}, "algorithm 'auto' stands for"),
-    ({}, {"precision": "float16"}, "precision"),
     ({}, {"components": "2"}, "is a run of its own"),
     ({}, {"topology": "ring:3"}, "has a server"),
     ({}, {"stragglers": "skip", "algorithm": "obj-g"}, "counts on the duals of all agents"),

@@ -235,7 +235,7 @@ def test_a_node_whose_budget_does_not_suffice_is_named_before_anything_is_spent(
     lived: Any, small_federation: ModuleType
 ) -> None:
     lived.allow("eiche", epsilon=2.9)  # of the 3 that the terms have for it
-    spec = small_federation.SPEC.replace("epsilon = 2.0\ndelta = 1e-6", "epsilons = [1.0, 2.0, 3.0]")
+    spec = small_federation.SPEC.replace("epsilon = 2.0\ndelta = 1e-6", "epsilons = [1.0, 2.0, 3.0]\ndelta = 1e-6")
     line = lived.line()
     status = lived.run(lived.folder(spec, **RING), line)
     assert status["state"] == "refused"

@@ -21,7 +21,7 @@ from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.federation.flare.submit import connected
 from dpadmm.privacy.ledger.verify import verify
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of gRPC and protobuf, in this process
 

@@ -17,9 +17,9 @@ from dpadmm.engine.output.model import Model
 from dpadmm.federation.server.run_folder import RunFolder
 from dpadmm.federation.server.state import CoordinatorState
 from dpadmm.privacy.ledger.verify import verify
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.random_bits import SeededRandomness
 
 ROUNDS = 10
 AWAY = range(3, 6)
@@ -64,8 +64,8 @@ def by_hand(
         for name in owners if round in late else there:
             agent = np.array([owners.index(name)])
 
-            def words(purpose: str, count: int, agent: Any = agent, round: int = round) -> Any:
-                return SeededRandomness(7).random_bits(np.zeros(1, dtype=np.int64), agent, round, purpose, count)
+            def words(purpose: str, agent: Any = agent, round: int = round) -> Any:
+                return SeededRandomness(7).stream(np.zeros(1, dtype=np.int64), agent, round, purpose)
 
             release, after = solve_and_perturb(rows[name], begun[name], records[name], server.common, round, words)
             states[name] = after if name in there else replace(states[name], memory=after.memory)

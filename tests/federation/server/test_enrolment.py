@@ -161,7 +161,7 @@ def test_public_records_that_cannot_be_used_end_a_run_before_anything_is_spent(l
 
 def test_a_spec_that_suits_no_plan_fails_before_anybody_agreed(lived: Any) -> None:
     calls: list[tuple[dict[str, Any], str]] = [
-        ({"rounds": 0}, "rounds"),
+        ({"topology": "ring:3"}, "has a server"),
         ({"loss": "no-such"}, "unknown loss"),
         ({"topology": "ring:4", "algorithm": "private-r-admm"}, "4 nodes"),
         ({"stragglers": "skip", "algorithm": "obj-g"}, "cannot combine a round without one"),

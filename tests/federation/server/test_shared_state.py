@@ -19,7 +19,7 @@ from dpadmm.engine.output.history import History
 from dpadmm.engine.prepare import Prepared, prepare
 from dpadmm.errors import InputError
 from dpadmm.federation.server.state import CoordinatorState
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec.declare import Experiment
 
 RECIPES: dict[str, dict[str, Any]] = {

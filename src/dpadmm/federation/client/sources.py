@@ -44,7 +44,8 @@ class RecordSource:
     """Where an owner's records are: a CSV or Parquet file, or what a query finds in a database.
 
     `place` is a path, or an SQLAlchemy URL without a password. PostgreSQL and SQLite are kept from writing whatever the
-    query says; with other databases, what a query changes is at least never committed.
+    query says; with other databases, what a query changes is at least never committed. No value keeps the records from
+    being read, unless the query itself fails on it (a cast, a division by zero): write one that cannot.
     """
 
     place: str
@@ -213,7 +214,32 @@ def _read_only(connection: Connection, url: URL) -> Connection:
         driver.text_factory = lambda raw: raw.decode(errors="replace")  # text that is no UTF-8 is no error
     if url.get_backend_name() == "postgresql":
         connection = connection.execution_options(postgresql_readonly=True)
+        _take_any_date(connection.connection.dbapi_connection)
     return connection
+
+
+def _take_any_date(driver: Any) -> None:
+    """A date that Python has none for, such as infinity, is missing; it must not keep the other records from us."""
+    from psycopg import DataError
+    from psycopg.types import datetime as known
+
+    def lenient(loader: type[Any]) -> type[Any]:
+        class Lenient(loader):  # type: ignore[misc]
+            def load(self, data: Any) -> Any:
+                try:
+                    return super().load(data)
+                except DataError:
+                    return None
+
+        return Lenient
+
+    for name, loader in (
+        ("date", known.DateLoader),
+        ("timestamp", known.TimestampLoader),
+        ("timestamptz", known.TimestamptzLoader),
+        ("time", known.TimeLoader),
+    ):
+        driver.adapters.register_loader(name, lenient(loader))
 
 
 def _fetch(connection: Connection, query: str, text: Collection[str]) -> pyarrow.Table:
