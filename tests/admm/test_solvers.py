@@ -519,6 +519,8 @@ def test_neighbours_are_both_answered_or_both_refused(loss, size, subproblem):
 
 def test_a_bound_on_hidden_noise_is_judged_before_it_is_drawn(simulated, subproblem):
     sub = subproblem(Problem(), simulated())
-    Exact().check_size(sub, np.full(4, 10.0))
+    reach = Exact().reach(sub, np.full(4, 10.0))
+    answer, _ = solve(Exact(), sub.tilted(np.full((4, 3), 10.0 / np.sqrt(3.0))))
+    assert (np.linalg.norm(answer, axis=1) <= reach).all()
     with pytest.raises(InputError, match="less noise, which keep models short"):
-        Exact().check_size(sub, np.full(4, 1e9))
+        Exact().reach(sub, np.full(4, 1e9))

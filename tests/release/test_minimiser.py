@@ -151,12 +151,25 @@ def test_the_number_of_steps_is_needed_and_the_shorthand_for_it_would_not_do(con
     factor = 1.0 - bounds.step[0] * stiffness
     assert factor == pytest.approx((condition - 1.0) / (condition + 1.0))
     (steps,) = bounds.steps()
-    assert steps - 2 <= math.log(2.0 / TOLERANCE) / math.log(1.0 / factor) <= steps
+    assert steps == math.ceil(math.log(2.0 / TOLERANCE) / math.log(1.0 / factor)) + 1
     assert factor ** (steps - 2 - math.log(2.0) / -math.log(factor)) / stiffness > TOLERANCE / stiffness
     if condition > 2.0:
         shorthand = condition - 1.0  # L / lambda
         claimed = math.log(1.0 / TOLERANCE) / math.log((shorthand + 1.0) / (shorthand - 1.0))
         assert factor**claimed > TOLERANCE
+
+
+def test_a_minimiser_as_far_away_as_can_be_is_accepted():
+    """A straight loss has its minimiser at the distance B / lambda from the start."""
+    bounds, asked = Logistics(1, 1).bounds(0.1), []
+    problem = Quadratic(bounds, np.zeros((1, 1)), bounds.stiffness, np.zeros((1, 1)))
+
+    def straight(points, agents):
+        asked.append(points)
+        return np.ones_like(points)
+
+    minimisers(problem, straight, np.array([[-10.0]]))
+    assert len(asked) == 1
 
 
 @every_prox
@@ -345,6 +358,28 @@ def test_the_largest_number_of_steps_is_still_allowed(monkeypatch):
     monkeypatch.setattr(minimiser, "MOST_STEPS", int(bounds.steps()[0]) - 1)
     with pytest.raises(InputError, match="steps to prove"):
         bounds.steps()
+
+
+def test_rounding_may_take_half_of_the_tolerance_and_no_more():
+    for share, fits in ((0.49, True), (0.51, False)):
+        bounds = Logistics(2, 4).bounds(0.1)
+        error = bounds.rounding(5.0, 50.0)[0]
+        bounds = replace(bounds, tolerance=error / share)
+        if fits:
+            np.testing.assert_allclose(bounds.check(5.0, 50.0)[1], bounds.tolerance - error, rtol=1e-6)
+        else:
+            with pytest.raises(InputError, match="more than half of the tolerance"):
+                bounds.check(5.0, 50.0)
+
+
+def test_the_bound_on_rounding_is_the_formula():
+    """Sums in chunks and slopes; margins; the quadratic term and the step; the anchor."""
+    bounds = Bounds(np.array([3.0]), np.array([7.0]), np.array([0.5]), np.array([10 * 2048]), 100, tolerance=1.0)
+    unit, longest = 2.0**-53, 11.0 + (3.0 + 1.0) / 0.5
+    sums = 3.0 * ((2048 + 10 + 32) * unit + 2.0**-42)
+    margins = 7.0 * (100 + 24) * unit * longest
+    others = 32 * unit * (0.5 * longest + 13.0)
+    np.testing.assert_allclose(bounds.rounding(13.0, 11.0), sums + margins + others, rtol=1e-14)
 
 
 def test_without_losses_the_start_is_the_answer():
