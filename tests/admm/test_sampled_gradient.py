@@ -65,7 +65,9 @@ def estimate(solver, anchor_share, setting, shards, anchor, point, drawn, monkey
     def no_bits(purpose):
         return None
 
-    whole = Solver.sums(solver, setting, sub, no_bits)(anchor)
+    whole = (solver.whole(setting, sub) if isinstance(solver, Svrg) else Solver.sums(solver, setting, sub, no_bits))(
+        anchor
+    )
     sums = solver.corrections(setting, sub, no_bits) if anchor_share else solver.sums(setting, sub, no_bits)
     sums(anchor)
     return sums(point), whole
@@ -198,19 +200,22 @@ def test_shifts_are_those_of_the_integer_sums_with_what_rounding_adds(loss, pers
         reach = getattr(solver, "reach", None)
         moved = 2 * norm if reach is None else math.ceil(loss.curvature_bound(1.0) * REACH / setting.bounds.worth)
         cost, (drawn, of) = PoissonCost(setting, solver, share), solver.odds(setting.counts)
-        finer = solver.rates(setting.counts) if share else solver.finer(setting)
+        finer = solver.finer(setting)
         for agent in range(3):
             a, b = int(drawn[agent]), int(of[agent])
             digits = a.bit_length() - 1
             for j, size in enumerate(cost.shifts(agent)[0]):
-                if isinstance(solver, Svrg) and not share:
-                    one = min((2 * b - a) * norm, a * norm + b * moved)
-                    cells, lattice = (persons - j) * a * norm + j * one, 2 ** (shift + digits)
-                    assert lattice * finer[agent] == a * 2**shift
-                else:
-                    cells, lattice = j * (moved if isinstance(solver, Svrg) else norm), 2**shift
+                rounding = math.sqrt(dimension) * (j > 0)
+                if not isinstance(solver, Svrg):
+                    cells, lattice = j * norm, 2**shift
                     assert finer[agent] == a / b
-                least = (cells / lattice + math.sqrt(dimension) * (cells > 0)) / (setting.sensitivity() * finer[agent])
+                else:
+                    cells, lattice = j * b * moved, 2 ** (shift + digits)
+                    assert lattice * finer[agent] == a * 2**shift
+                    if not share:  # the anchor's rounding, and the correction's
+                        cells = (persons - j) * a * norm + j * min((2 * b - a) * norm, a * norm + b * moved)
+                        rounding += math.sqrt(dimension)
+                least = (cells / lattice + rounding) / (setting.sensitivity() * finer[agent])
                 assert least <= size <= least * 1.0002 + 1e-4 * (persons > 1)
 
 

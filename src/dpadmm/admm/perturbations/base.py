@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpadmm._arrays import FloatArray
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm._fields import option
 from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, Subproblem, Sum, Sums, as_it_is
@@ -71,16 +71,19 @@ class Task:
 
         `sensitivity` is in units of the lattice of whole gradients; None is that of a whole gradient.
         """
+        if isinstance(mechanism, SimulatedMechanism):
+            streams, moved = self._streams(purpose), self.setting.gradient_sensitivity()
+            return lambda found: simulated(found.value, mechanism, moved, next(streams))
+        noisy_counts = self.noisy_counts(mechanism, purpose, sensitivity)
+        return lambda found: noisy_counts(found) * found.units
+
+    def noisy_counts(
+        self, mechanism: Mechanism, purpose: str, sensitivity: float | None = None
+    ) -> Callable[[Sum], IntArray]:
+        """As `noisy_sum`, in units of the sum's lattice."""
         streams = self._streams(purpose)
         moved = self.setting.sensitivity(mechanism.norm) if sensitivity is None else sensitivity
-
-        def add(found: Sum) -> FloatArray:
-            stream = next(streams)
-            if isinstance(mechanism, SimulatedMechanism):
-                return simulated(found.value, mechanism, self.setting.gradient_sensitivity(), stream)
-            return add_noise(found.counts, mechanism, moved * found.finer, stream) * found.units
-
-        return add
+        return lambda found: add_noise(found.counts, mechanism, moved * found.finer, next(streams))
 
     def noisy(self, mechanism: Mechanism, sensitivity: Callable[[], FloatArray] | FloatArray, purpose: str) -> Emit:
         """Adds this mechanism's noise to a value, afresh at each of the solver's steps and no more often than that."""
@@ -101,9 +104,7 @@ class Task:
         raise RuntimeError(f"solver {self.solver.name!r} took more steps than the {self.solver.steps} it pays.")
 
 
-def simulated(
-    value: FloatArray, mechanism: SimulatedMechanism, sensitivity: FloatArray, stream: Stream
-) -> FloatArray:
+def simulated(value: FloatArray, mechanism: SimulatedMechanism, sensitivity: FloatArray, stream: Stream) -> FloatArray:
     """A value with noise in floating point, outside the release path: for simulations only."""
     noise = mechanism.unit(value.shape[1], stream.words(0, mechanism.words_needed(value.shape[1])))
     scale = (mechanism.noise_multiplier * sensitivity)[:, None]

@@ -6,12 +6,13 @@ rounded). Noise is z Delta `finer` in units of an estimate's own lattice, of whi
 whole gradients. So a shift of X own units is one of X / (Delta finer) here. What X is:
 
 * `sgd`, finer = q: j of the records are drawn, j n + r <= j (n + r); where none is, both neighbours round alike: 0.
-* corrections beside a noisy anchor, finer = q: j (c + r), for a contribution that moves by at most c <= 2 n.
-* `svrg`, A / B = q, finer = A / 2^digits >= 1: the integers A s(anchor) of the k records move by A n each, and of those
-  drawn A s(anchor) + B (s(x) - s(anchor)) moves by at most (2 B - A) n and at most A n + B c. So j drawn records
-  move the estimate by finer (k n + j min(2 n / q - 2 n, c / q)) + r, and r <= finer r.
-* one uniform record of m, replace, finer = 1: the anchor moves by Delta, rounded by itself, and the correction of the
-  record drawn by at most 2 c m + r.
+* `svrg`, A / B = q, finer = A / 2^digits >= 1: an estimate is the multiple A s(anchor) and the correction
+  B (s(x) - s(anchor)), each rounded by itself. The first moves by finer k n + r <= finer Delta. A contribution changes
+  by at most c <= 2 n, so j drawn records move the second by finer j c / q + r <= finer j (c / q + r). Together, before
+  rounding, a drawn record counts A s(anchor) + B (s(x) - s(anchor)), which moves by at most (2 B - A) n: no more than
+  2 n / q - 2 n beyond what the anchor moves by.
+* one uniform record of m, replace, finer = A = 1 and B = m: the anchor moves by Delta, and the correction of the record
+  drawn by at most 2 c m + r.
 """
 
 from __future__ import annotations
@@ -123,10 +124,12 @@ class PoissonCost(Cost):
         self._anchor_share = anchor_share
         self._held = isinstance(solver, Svrg) and not anchor_share  # by an anchor without noise of its own
         self._rates = rates = solver.rates(setting.counts)
-        if self._held:
-            moved = np.minimum(2.0 * self._norm * (1.0 / rates - 1.0), self._change / rates)
+        if not isinstance(solver, Svrg):
+            moved = (self._norm + self._rounding) / rates
+        elif self._held:
+            moved = np.minimum(2.0 * self._norm * (1.0 / rates - 1.0), self._change / rates) + self._rounding
         else:
-            moved = ((self._change if isinstance(solver, Svrg) else self._norm) + self._rounding) / rates
+            moved = self._change / rates + self._rounding
         drawn = _UP * moved / self._unit
         # Rounded up a little, so that agents who differ by their rounding only are one kind.
         logs = np.log2(np.maximum(drawn, 2.0**-40))

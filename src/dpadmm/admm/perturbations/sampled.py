@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpadmm._arrays import FloatArray
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.batches import Cost, PoissonCost, UniformCost
 from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
@@ -91,10 +91,8 @@ class SampledGradient(Perturbation):
         else:
             multipliers = cost.calibrated(request.of_each(setting.agents))
         anchor = Gaussian(multipliers * cost.anchor_factors()) if self.anchor_share else None
-        finer = solver.rates(setting.counts) if self.anchor_share else solver.finer(setting)
-        noise_scales(Gaussian(multipliers), setting.sensitivity() * finer)
-        if anchor is not None:
-            noise_scales(anchor, setting.sensitivity())
+        for mechanism in (Gaussian(multipliers), *(() if anchor is None else (anchor,))):
+            noise_scales(mechanism, setting.sensitivity() * solver.finer(setting))
         return Noise(Gaussian(multipliers), cost.rounds(multipliers), anchor=anchor)
 
     @staticmethod
@@ -109,20 +107,22 @@ class SampledGradient(Perturbation):
         return np.asarray(sigma / setting.gradient_sensitivity())
 
     def release(self, task: Task) -> tuple[Release, Memory]:
-        noisy, solver = task.noisy_sum(task.noise.mechanism, "gradient"), task.solver
+        solver = task.solver
         if task.noise.anchor is None:
-            sums = task.sums()
+            sums, noisy = task.sums(), task.noisy_sum(task.noise.mechanism, "gradient")
             answer, memory = task.solve(lambda point: noisy(sums(point)))
             return Release(answer, task.noise.events), memory
         assert isinstance(solver, Svrg)
-        noisy_anchor, anchors = task.noisy_sum(task.noise.anchor, "anchor"), list[FloatArray]()
-        changes = solver.corrections(task.setting, task.subproblem, task.random_bits)
-        whole = Solver.sums(solver, task.setting, task.subproblem, task.random_bits)
+        whole = solver.whole(task.setting, task.subproblem)
+        corrections = solver.corrections(task.setting, task.subproblem, task.random_bits)
+        noisy_anchor = task.noisy_counts(task.noise.anchor, "anchor")
+        noisy_counts, anchors = task.noisy_counts(task.noise.mechanism, "gradient"), list[IntArray]()
 
         def noisy_estimate(point: FloatArray) -> FloatArray:
             if not anchors:
                 anchors.append(noisy_anchor(whole(point)))
-            return anchors[0] + noisy(changes(point))
+            found = corrections(point)
+            return (anchors[0] + noisy_counts(found)) * found.units
 
         answer, memory = task.solve(noisy_estimate)
         return Release(answer, task.noise.events), memory

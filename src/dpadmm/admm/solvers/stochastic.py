@@ -261,32 +261,33 @@ class Svrg(Sgd):
         return drawn, np.maximum(digits, 0) if setting.bounds.shift else np.zeros_like(drawn)
 
     def sums(self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits) -> Sums:
-        """A times the whole sum at the anchor, plus B times what the mini-batch's sum has changed since, for the chance
-        A / B of a record to be drawn: weighted in integers and rounded once.
-
-        With one uniform record the two are rounded each by itself, because the lemma has them released apart.
-        """
-        _, of = self._weights(subproblem.shards.counts)
-        drawn, more = self._lattice(setting)
-        finer, shift = np.ldexp(drawn, -more), setting.bounds.shift + more[:, None]
-        units = whole_units(setting, subproblem) / finer[:, None]
-        changed, anchors = self.changes(setting, subproblem, random_bits), list[Total]()
+        """The whole sum at the anchor, plus what mini-batches' sums have changed by since."""
+        whole, corrections = self.whole(setting, subproblem), self.corrections(setting, subproblem, random_bits)
+        anchors = list[IntArray]()
 
         def at(point: FloatArray) -> Sum:
-            moved = changed(point).times(of)
             if not anchors:
-                anchors.append(subproblem.total(point).times(drawn))
-            if self.sampling == "uniform":
-                return Sum(anchors[0].rounded(shift) + moved.rounded(shift), units, finer)
-            return Sum(anchors[0].plus(moved).rounded(shift), units, finer)
+                anchors.append(whole(point).counts)
+            found = corrections(point)
+            return replace(found, counts=anchors[0] + found.counts)
 
         return at
 
+    def whole(self, setting: Setting, subproblem: Subproblem) -> Sums:
+        """A times the whole sum, for the chance A / B of a record to be drawn: weighted in integers, then rounded."""
+        drawn, more = self._lattice(setting)
+        finer, shift = np.ldexp(drawn, -more), setting.bounds.shift + more[:, None]
+        units = whole_units(setting, subproblem) / finer[:, None]
+        return lambda point: Sum(subproblem.total(point).times(drawn).rounded(shift), units, finer)
+
     def corrections(self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits) -> Sums:
-        """What mini-batches' sums have changed by since the first point, weighted so that its mean is the whole's."""
-        rates, changed = self.rates(subproblem.shards.counts), self.changes(setting, subproblem, random_bits)
-        units = whole_units(setting, subproblem) / rates[:, None]
-        return lambda point: Sum(changed(point).rounded(setting.bounds.shift), units, rates)
+        """B times what mini-batches' sums have changed by since the first point, on the lattice of `whole`: its mean is
+        what the whole sum has changed by."""
+        (drawn, more), (_, of) = self._lattice(setting), self._weights(setting.counts)
+        finer, shift = np.ldexp(drawn, -more), setting.bounds.shift + more[:, None]
+        units = whole_units(setting, subproblem) / finer[:, None]
+        changed = self.changes(setting, subproblem, random_bits)
+        return lambda point: Sum(changed(point).times(of).rounded(shift), units, finer)
 
     def changes(
         self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits
