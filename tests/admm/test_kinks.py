@@ -29,7 +29,7 @@ def one_level(sub, agent, level, index, levels):
     shards, penalty, strength = sub.shards, sub.problem.penalty, sub.problem.strength
     rows = slice(shards.starts[agent], shards.stops[agent])
     return (
-        shards.features[rows],
+        shards.real_rows[rows],
         shards.targets[rows],
         sub.weights[agent],
         sub.tilt[agent, index::levels],
@@ -206,7 +206,7 @@ def test_an_agent_with_a_few_records_is_solved_too(posed):
     """Three records and three levels at the tolerance of f-admm: the width that the proof needs is 1e-11, and there the
     gradient has rounding errors of 1e-6 and more."""
     sub = posed(Quantiles((0.1, 0.5, 0.9)))
-    few = gather(sub.shards.features[:3], sub.shards.targets[:3], np.zeros(3, dtype=int), norm_bound=2.0)
+    few = gather(sub.shards.real_rows[:3], sub.shards.targets[:3], np.zeros(3, dtype=int), norm_bound=2.0)
     for seed in range(5):
         rng = np.random.default_rng(seed)
         terms = {"tilt": 0.1 * rng.standard_normal((1, 9)), "centre": rng.standard_normal((1, 9))}

@@ -9,10 +9,9 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 
 from dpadmm.admm.perturbations import Output
-from dpadmm.admm.setting import ROUNDING, Multiplier
+from dpadmm.admm.setting import Multiplier
 from dpadmm.admm.solvers import LocalUpdates
 from dpadmm.admm.solvers.base import Subproblem
-from dpadmm.errors import InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import LOSSES, ClippedSquared, Logistic, Quantile, Quantiles, SmoothedHinge, Softmax
@@ -22,8 +21,7 @@ from dpadmm.problems.sets import Ball, Box, Simplex, Whole
 from dpadmm.problems.shards import gather
 
 COUNTS = np.array([10, 20, 6000])
-FLOAT64 = 2.0**-53
-FLOAT32 = 2.0**-24
+LATTICE = 5e-6  # what slopes of several classes, the lattice and rounding to it add, relative to the papers' formulas
 RELATIONS = pytest.mark.parametrize("relation", list(Relation), ids=str)
 
 
@@ -54,14 +52,15 @@ def test_the_1_norm_is_of_rows_and_not_of_models(loss, relation, terms):
     """A row of 4 numbers no longer than 3 has a 1-norm of at most 3 sqrt(4), however many classes the model has."""
     setting = terms(Problem(loss), COUNTS, dimension=12, width=4, norm_bound=3.0, relation=relation)
     euclidean, manhattan = slopes(loss, relation)
-    np.testing.assert_allclose(setting.gradient_sensitivity(), 3 * euclidean / COUNTS, rtol=1e-8)
-    np.testing.assert_allclose(setting.gradient_sensitivity(1), 3 * math.sqrt(4) * manhattan / COUNTS, rtol=1e-8)
+    np.testing.assert_allclose(setting.gradient_sensitivity(), 3 * euclidean / COUNTS, rtol=LATTICE)
+    np.testing.assert_allclose(setting.gradient_sensitivity(1), 3 * math.sqrt(4) * manhattan / COUNTS, rtol=LATTICE)
 
 
 def test_without_a_width_the_models_size_stands_for_it_and_errs_on_the_safe_side(terms):
     setting = terms(Problem(Softmax()), COUNTS, dimension=12)
     known = replace(setting, width=4)
-    np.testing.assert_allclose(setting.gradient_sensitivity(1), math.sqrt(3) * known.gradient_sensitivity(1), rtol=1e-9)
+    assert (known.gradient_sensitivity(1) < setting.gradient_sensitivity(1)).all()
+    assert (setting.gradient_sensitivity(1) <= math.sqrt(3) * known.gradient_sensitivity(1)).all()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -73,7 +72,7 @@ def test_gaussian_noise_does_not_care_for_the_width(loss, terms):
         plan = ALGORITHMS["obj-g"].plan(wide, Multiplier(2.0))
         assert plan.noise[0].mechanism.norm == 2
         scales.append((*wide.gradient_sensitivity(), *plan.level.sigma))
-    assert scales[0] == scales[1] == scales[2]
+    np.testing.assert_allclose(scales[1:], scales[:1] * 2, rtol=2e-5)  # classes count, and rounding
 
 
 def test_an_intercept_is_within_the_bound_in_both_norms():
@@ -81,51 +80,35 @@ def test_an_intercept_is_within_the_bound_in_both_norms():
     rng = np.random.default_rng(0)
     rows = 2.0 * rng.choice([-1.0, 1.0], (50, 8)) / math.sqrt(8)
     shards = gather(rows, np.ones(50), np.zeros(50, dtype=int), norm_bound=2.0, intercept=True)
-    longest = np.abs(shards.features).sum(axis=1).max()
+    longest = np.abs(shards.real_rows).sum(axis=1).max()
     limit = shards.norm_bound * math.sqrt(shards.width)
-    assert longest == pytest.approx(2.0 * math.sqrt(8) + 1.0)
+    assert longest == pytest.approx(2.0 * math.sqrt(8) + 1.0, rel=1e-5)
     assert 0.9 * limit < longest <= limit
 
 
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("records", [None, 50_000], ids=["owners", "records"])
 @pytest.mark.parametrize(("persons", "relation"), [(1, Relation.REPLACE), (3, Relation.ZERO_OUT)])
-def test_what_sums_can_lose_is_added_twice(norm, records, persons, relation, terms):
-    """2 m w G (what rounding loses, relative to the sum of all lengths): once for each of two neighbours."""
-    problem = Problem(Softmax(), records=records)
-    setting = terms(problem, COUNTS, dimension=12, width=4, norm_bound=3.0, relation=relation, unit_size=persons)
+@pytest.mark.parametrize("loss", [Logistic(), Softmax()], ids=lambda loss: loss.name)
+def test_what_the_lattice_adds_is_paid_for_and_little(loss, norm, records, persons, relation, terms):
+    """Never less than the formula on paper; the rounding of D numbers is sqrt(D) or D units of about 2^-30 of it."""
+    setting = terms(
+        Problem(loss, records=records),
+        COUNTS,
+        dimension=4 * loss.outputs(3),
+        width=4,
+        norm_bound=3.0,
+        relation=relation,
+        unit_size=persons,
+    )
     weight = 1 / COUNTS if records is None else np.full(3, 1 / records)
-    longest = 3 * math.sqrt(2) if norm == 2 else 3 * math.sqrt(4) * 2
-    unit = persons * slopes(Softmax(), relation)[2 - norm] * (3 if norm == 2 else 6) * ROUNDING
-    for precision, lost in (("float64", 0.0), ("float32", (64 + 16) * FLOAT32)):
-        error = (512 + COUNTS / 512 + 16) * FLOAT64 + lost
-        found = replace(setting, precision=precision).gradient_sensitivity(norm)
-        np.testing.assert_allclose(found, weight * (unit + 2 * COUNTS * longest * error), rtol=1e-14)
-    exact, rounded = (replace(setting, precision=p).gradient_sensitivity(norm) for p in ("float64", "float32"))
-    np.testing.assert_allclose(rounded - exact, 2 * COUNTS * weight * longest * 80 * FLOAT32, rtol=1e-6)
-    assert (rounded > exact).all()
-
-
-@pytest.mark.parametrize("loss", [name for name in LOSSES if "softmax" not in name])
-def test_margin_losses_sum_in_float64_whatever_the_records_are(loss, terms):
-    setting = terms(Problem(LOSSES[loss]()), COUNTS)
-    for norm in (1, 2):
-        exact, rounded = (replace(setting, precision=p).gradient_sensitivity(norm) for p in ("float64", "float32"))
-        np.testing.assert_array_equal(exact, rounded)
-
-
-def test_an_unknown_precision_is_refused(terms):
-    with pytest.raises(InputError, match=r"unknown precision 'float16'; did you mean 'float(32|64)'"):
-        terms(Problem(), COUNTS, precision="float16")
-
-
-@pytest.mark.parametrize("name", ["admm", "pvp", "dvp"])
-def test_the_exact_solver_refuses_float32_and_says_what_does_not(name, terms):
-    setting = terms(Problem(penalty=L2(), strength=0.1), COUNTS, precision="float32")
-    with pytest.raises(InputError, match=r"'exact' cannot reach its tolerance on float32 .*'dp-admm' or 'obj-g'"):
-        ALGORITHMS[name].check(setting)
-    for other in ("dp-admm", "obj-g", "dpsgd"):
-        ALGORITHMS[other].check(setting)
+    exact = persons * slopes(loss, relation)[2 - norm] * (3 if norm == 2 else 6) * weight
+    found = setting.gradient_sensitivity(norm)
+    bounds = setting.bounds
+    rounding = bounds.dimension if norm == 1 else math.sqrt(bounds.dimension)
+    assert (exact + weight * bounds.coarse * rounding < found).all()
+    assert (found < exact * (1 + LATTICE)).all()
+    assert 2**29 < bounds.norm / 2**bounds.shift <= 2**30
 
 
 # -- where all records count alike -------------------------------------------------------------------------------------
@@ -133,9 +116,9 @@ def test_the_exact_solver_refuses_float32_and_says_what_does_not(name, terms):
 
 def test_a_record_weighs_the_same_wherever_it_lies(terms):
     owners, records = (terms(Problem(Softmax(), records=n), COUNTS, dimension=12, width=4) for n in (None, 6030))
-    np.testing.assert_allclose(owners.gradient_sensitivity(), 2 * math.sqrt(2) / COUNTS, rtol=1e-8)
-    np.testing.assert_allclose(records.gradient_sensitivity(), np.full(3, 2 * math.sqrt(2) / 6030), rtol=1e-8)
-    np.testing.assert_allclose(records.gradient_sensitivity(1), np.full(3, 4 * math.sqrt(4) / 6030), rtol=1e-8)
+    np.testing.assert_allclose(owners.gradient_sensitivity(), 2 * math.sqrt(2) / COUNTS, rtol=LATTICE)
+    np.testing.assert_allclose(records.gradient_sensitivity(), np.full(3, 2 * math.sqrt(2) / 6030), rtol=LATTICE)
+    np.testing.assert_allclose(records.gradient_sensitivity(1), np.full(3, 4 * math.sqrt(4) / 6030), rtol=LATTICE)
     np.testing.assert_allclose(owners.gradient_bound, np.full(3, math.sqrt(2)), rtol=1e-14)
     np.testing.assert_allclose(records.gradient_bound, math.sqrt(2) * COUNTS / 6030, rtol=1e-14)
     np.testing.assert_allclose(records.smoothness, 0.5 * COUNTS / 6030, rtol=1e-14)
@@ -214,7 +197,8 @@ def test_no_neighbour_moves_the_result_of_a_step_further_than_stated(name, kind,
             return np.tile(path[len(seen) - 1], (len(value), 1))
 
         first = np.tile(problem.domain.project(start[None]), (shards.agents, 1))
-        answer, memory = solver.solve(sub, sub.loss_gradient, solver.start(first), eta, public)
+        sums = solver.sums(setting, sub, None)
+        answer, memory = solver.solve(sub, lambda x, sums=sums: sums(x).value, solver.start(first), eta, public)
         assert len(seen) == updates
         np.testing.assert_array_equal(np.ptp(answer, axis=0), 0.0)  # made of what was emitted, and of nothing else
         np.testing.assert_array_equal(np.ptp(memory.point, axis=0), 0.0)
