@@ -23,7 +23,7 @@ def test_the_json(dpadmm: Any, tmp_path: Path) -> None:
     bare, _, private = found["attacks"]
     assert list(bare) == ["epsilon", "guarantee", "relative_error", "cosine", "label_right"]
     assert bare["guarantee"] is None
-    assert bare["relative_error"][0] < 1e-8
+    assert bare["relative_error"][0] < 1e-6  # rows are rounded to integers of 22 bits
     assert bare["label_right"] == [True]
     assert "epsilon 1.000" in private["guarantee"]
     assert private["relative_error"][0] > 0.5
