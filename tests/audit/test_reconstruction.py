@@ -19,6 +19,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.release.random_bits import SeededRandomness
+from dpadmm.release.rows import SIDE
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 
@@ -39,7 +40,7 @@ def _shards(source: str, count: int = 2) -> tuple[Shards, int]:
 @pytest.mark.parametrize("algorithm", ["dp-admm", "dpsgd", "obj-g"])
 def test_one_record_comes_back_exactly(source: str, algorithm: str) -> None:
     found = reconstruct(source, algorithm=algorithm, budgets=(), seed=1).attacks[0].found
-    assert found.relative_error[0] <= 1e-8
+    assert found.relative_error[0] <= 1e-6  # messages are rounded: slopes have 20 bits
     assert found.label_right == (True,)
 
 
@@ -54,7 +55,8 @@ def test_from_exact_solves_to_their_tolerance(source: str) -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_three_records_come_back(source: str, seed: int) -> None:
     found = reconstruct(source, records=3, budgets=(), seed=seed).attacks[0].found
-    assert found.relative_error.max() <= 1e-4
+    # Slopes have 20 bits. Rows of breast-cancer resemble each other, which makes much of that; a guess comes to 1.4.
+    assert found.relative_error.max() <= (1e-4 if source == "digits" else 0.25)
     assert found.label_right == ((None,) * 3 if source == "digits" else (True,) * 3)
 
 
@@ -96,7 +98,8 @@ def test_what_messages_reveal_is_the_gradient(algorithm: str, source: str) -> No
     points, gradients = overheard(plan, shards, 0)
     loss, own = plan.setting.problem.loss, shards.take([0])
     true = [loss.gradient(own, point[None, :], plan.local.weights[:1])[0] for point in points]
-    np.testing.assert_allclose(gradients, true, atol=2e-10 if algorithm == "admm" else 1e-13)
+    rounding = plan.local.bounds.worth * SIDE * plan.local.weights[0] * len(own.targets[: own.stops[0]])
+    np.testing.assert_allclose(gradients, true, rtol=1e-7, atol=2e-10 if algorithm == "admm" else rounding)
 
 
 def test_the_extra_curvature_of_dvp_is_public_and_taken_off() -> None:
@@ -134,7 +137,7 @@ def test_the_seed_chooses_records_and_repeats() -> None:
 def test_features_of_both_signs_come_back_as_products() -> None:
     found = reconstruct("synthetic", records=2, budgets=())
     assert not found.signs_found
-    assert found.attacks[0].found.relative_error.max() <= 1e-6
+    assert found.attacks[0].found.relative_error.max() <= 1e-5
     assert found.attacks[0].found.label_right == (None, None)
 
 

@@ -69,7 +69,8 @@ def test_means_and_squares_leak_nearly_what_they_are_paid_for(relation, least, e
 
 @pytest.mark.parametrize("name", ["dvp", "obj-l", "out-l", "private-r-admm", "m-admm-penalty"])
 def test_pure_noise_is_bounded_by_exact_intervals(name):
-    found = audit(name, 2.0, 0.0, transcripts=5_000, seed=1)
+    recipe = ALGORITHMS[name] if name.endswith("-l") else ALGORITHMS[name].tuned(mechanism="gamma-norm")
+    found = audit(recipe, 2.0, 0.0, transcripts=5_000, seed=1)
     assert found.method == "clopper-pearson"
     assert 0.3 <= found.ratio <= 1.0
 
@@ -147,7 +148,7 @@ class TestOneRun:
         ],
     )
     def test_a_claim_that_holds_is_not_refuted(self, name):
-        size = 40 if name == "private-components" else 200
+        size = 60 if name == "private-components" else 200
         found = audit(name, 8.0, DELTA, method="one-run", canaries=size, seed=1)
         assert not found.violated
         assert (found.measured.canaries, found.measured.transcripts) == (size, 1)
@@ -354,12 +355,15 @@ class TestTable:
 
     def test_papers_noise_where_a_paper_has_a_rule(self, monkeypatch):
         """Penalty perturbation is published by its density alone: it is left out, with the reason."""
-        some = {name: ALGORITHMS[name] for name in ("dp-admm", "m-admm-penalty", "private-r-admm")}
+        some = {name: ALGORITHMS[name] for name in ("dp-admm", "m-admm-penalty", "obj-l")}
         monkeypatch.setattr("dpadmm.audit.summary.ALGORITHMS", some)
         why = []
         found = list(audits((0.5,), DELTA, skipped=why.append, paper_noise=True, transcripts=500))
-        assert [each.algorithm for each in found] == ["dp-admm", "private-r-admm"]
-        assert found[1].claimed == 1.0  # two rounds of four read records
+        assert [each.algorithm for each in found] == ["dp-admm", "obj-l"]
+        assert found[1].claimed == 2.0
+        recycled = ALGORITHMS["private-r-admm"].tuned(mechanism="gamma-norm")
+        claimed = audit(recycled, 0.5, DELTA, paper_noise=True, transcripts=500).claimed
+        assert claimed == 1.0  # two rounds of four read records
         assert len(why) == 1
         assert "m-admm-penalty is left out" in why[0]
         for paper in (True, False):  # what is wrong with the question is no reason to leave a recipe out

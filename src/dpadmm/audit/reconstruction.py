@@ -37,6 +37,7 @@ from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.randomness import generator
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.release.random_bits import SeededRandomness
+from dpadmm.release.rows import SIDE
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import DataSpec, RunSpec
 
@@ -160,7 +161,7 @@ def reconstruct(
         found = invert(
             points, gradients, weight=float(plan.local.weights[VICTIM]), records=records, classes=classes,
             bound=shards.norm_bound, labels=labels if records > 1 and classes > 2 else None, positive=positive,
-            inexact=plan.algorithm.phases[0].solver.tolerance, seed=seed,
+            inexact=_inexact(plan, records), seed=seed,
         )  # fmt: skip
         guarantee = None if budget is None else plan.accounts().guarantee(VICTIM, budget.delta)
         return RecordFinding(budget, guarantee, compare(found, own, labels))
@@ -198,6 +199,13 @@ def revealed(message: Message) -> tuple[FloatArray, FloatArray]:
     eta, point = plan.eta(round)[:, None], message.before.released  # one step from the last release
     pull = point / eta + given.kappa * given.centre - given.tilt
     return point, pull - release * (1.0 / eta + given.kappa) - given.penalty_gradient(point)
+
+
+def _inexact(plan: Plan, records: int) -> float:
+    """How far a gradient may be off without any noise: by the solver's tolerance, or by the rounding of slopes."""
+    solver, setting = plan.algorithm.phases[0].solver, plan.local
+    rounded = 0.5 * SIDE * setting.bounds.worth * records * float(setting.weights[VICTIM])
+    return rounded if solver.first_order else solver.tolerance
 
 
 def _nothing(plan: Plan) -> Shards:
