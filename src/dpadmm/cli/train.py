@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
             "dpadmm train --data digits --loss softmax --algorithm obj-g --set box:0.5 --epsilon 8 --delta 1e-5",
             "dpadmm train --spec run/spec.toml --rounds 50",
             "dpadmm train --algorithm ps-admm-sgd --relation zero-out --tune-batches --epsilon 1 --delta 1e-5",
-            "dpadmm train --topology erdos-renyi:20:0.3 --algorithm private-mr-admm --rounds 50 --epsilon 1 --delta 1e-5",
+            "dpadmm train --topology erdos-renyi:20:0.3 --algorithm private-mr-admm --epsilon 1 --delta 1e-5",
             "dpadmm train --topology ring:10 --algorithm private-r-admm --mechanism gamma-norm --epsilon 12",
             "dpadmm train --data functional-sim --algorithm fdp-admm --tau 0.5 --agents 20 --epsilon 1 --delta 1e-5",
             "dpadmm train --data spectra.csv --curve nm --target fat --algorithm fdp-admm --tau 0.1,0.5,0.9 "

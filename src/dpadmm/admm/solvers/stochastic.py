@@ -195,11 +195,11 @@ class Sgd(GradientSteps):
         rates = self.rates(subproblem.shards.counts)
         units = whole_units(setting, subproblem) / rates[:, None]
 
-        def at(point: FloatArray) -> Sum:
+        def of_batch(point: FloatArray) -> Sum:
             batch = self.mini_batch(subproblem, random_bits, next(steps))
             return Sum(batch.total(point).rounded(shift), units, rates)
 
-        return at
+        return of_batch
 
 
 @dataclass(frozen=True)
@@ -265,13 +265,13 @@ class Svrg(Sgd):
         whole, corrections = self.whole(setting, subproblem), self.corrections(setting, subproblem, random_bits)
         anchors = list[IntArray]()
 
-        def at(point: FloatArray) -> Sum:
+        def anchored(point: FloatArray) -> Sum:
             if not anchors:
                 anchors.append(whole(point).counts)
             found = corrections(point)
             return replace(found, counts=anchors[0] + found.counts)
 
-        return at
+        return anchored
 
     def whole(self, setting: Setting, subproblem: Subproblem) -> Sums:
         """A times the whole sum, for the chance A / B of a record to be drawn: weighted in integers, then rounded."""
@@ -295,7 +295,7 @@ class Svrg(Sgd):
         """What the sum over each step's mini-batch has changed by since the first point."""
         first, steps, longest = list[FloatArray](), itertools.count(1), self.longest_change(setting)
 
-        def at(point: FloatArray) -> Total:
+        def moved(point: FloatArray) -> Total:
             step = next(steps)
             if not first:  # every change is zero
                 first.append(point)
@@ -304,7 +304,7 @@ class Svrg(Sgd):
             shards = self.mini_batch(subproblem, random_bits, step).shards
             return change(subproblem.query, shards, point, first[0], longest)
 
-        return at
+        return moved
 
     def longest_change(self, setting: Setting) -> int | None:
         """How many cells a record's contribution can move within reach; None where that is no less than anywhere.
