@@ -87,7 +87,7 @@ def test_it_is_linear_so_the_model_does_not_matter_and_values_are_inner_products
 def test_sums_are_exact_of_the_integer_rows(rng: np.random.Generator, sparse: bool) -> None:
     """2,000 rows that add up, of either type: not as float32 would add them, nor as float64 would."""
     rows = np.abs(rng.normal(size=(2000, 5))).astype(np.float32)
-    shards = gather(rows, np.zeros(2000), np.zeros(2000, dtype=int), norm_bound=1e3)
+    shards = gather(rows, np.zeros(2000), np.zeros(2000, dtype=int), norm_bound=1024.0)
     whole, cell = shards.features.astype(np.int64), shards.cell
     exact = np.concatenate([whole.sum(axis=0) * cell, (whole**2).sum(axis=0) * cell**2])
     for kind in (np.float32, np.float64):

@@ -80,7 +80,7 @@ def test_it_is_linear_so_the_model_does_not_matter_and_values_are_inner_products
 def test_sums_are_exact_of_the_integer_rows(rng: np.random.Generator) -> None:
     """2,000 rows that add up, of either type: not as float32 would add them, nor as float64 would."""
     rows = np.abs(rng.normal(size=(2000, 5))).astype(np.float32)
-    shards = gather(rows, np.zeros(2000), np.zeros(2000, dtype=int), norm_bound=1e3)
+    shards = gather(rows, np.zeros(2000), np.zeros(2000, dtype=int), norm_bound=1024.0)
     whole = shards.features.astype(np.int64)
     exact = (whole.T @ whole).astype(np.longdouble) * np.longdouble(shards.cell) ** 2
     for given_rows in (rows, rows.astype(float)):

@@ -91,11 +91,14 @@ def test_numbers_around_a_half_are_rounded_up(shift: int) -> None:
     one=st.lists(st.integers(-(2**60), 2**60), min_size=3, max_size=3),
     other=st.lists(st.integers(-(2**52), 2**52), min_size=3, max_size=3),
     factors=st.lists(st.integers(-(2**12), 2**12), min_size=2, max_size=2),
+    carry=st.sampled_from([0, 2**28]),
     shift=st.sampled_from(SHIFTS),
 )
 @settings(max_examples=500, deadline=None)
-def test_totals_are_added_and_weighted_as_integers_are(one: Any, other: Any, factors: Any, shift: int) -> None:
-    first, second = split([one, other]), split([other, one[::-1]])
+def test_totals_are_added_and_weighted_as_integers_are(
+    one: Any, other: Any, factors: Any, carry: int, shift: int
+) -> None:
+    first, second = split([one, other]), split([other, one[::-1]], carry)
     every = first.plus(second.times(-1)).times(np.array(factors))
     for agent, (a, b) in enumerate(((one, other), (other, one[::-1]))):
         exact = [factors[agent] * (p - q) for p, q in zip(a, b, strict=True)]
@@ -140,6 +143,7 @@ def test_a_chunk_of_the_largest_contributions_is_exact_in_doubles() -> None:
 @pytest.mark.parametrize("norm", [1, 2**30, 2**31 - 1, 2**31, 2**42, 2**42 + 1, 2**60])
 def test_a_contribution_is_about_two_to_the_thirty_units_of_the_lattice(norm: int) -> None:
     bounds = Bounds(norm, 2 * norm, 2 * norm, 0.5, 9)
+    assert COARSE_BITS == 30
     assert norm / 2**bounds.shift < 2 ** (COARSE_BITS + 1)
     assert bounds.shift == 0 or norm / 2**bounds.shift >= 2**COARSE_BITS
     assert bounds.coarse == 0.5 * 2**bounds.shift
