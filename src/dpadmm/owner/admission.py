@@ -105,7 +105,9 @@ def check_parts(
         raise InputError(f"{len(persons)} persons for {shards.counts.sum()} records: name one for each record.")
 
 
-def usable_records(plan: Plan, shards: Shards, persons: Sequence[Any] | None) -> Shards:
+def usable_records(
+    plan: Plan, shards: Shards, persons: Sequence[Any] | None = None, classes: int | None = None
+) -> Shards:
     """The records as a run may use them, by the loss that its terms name, whatever they were made with.
 
     A record whose row is no row of integers within the bound, or whose target is not valid for the loss, contributes
@@ -116,13 +118,14 @@ def usable_records(plan: Plan, shards: Shards, persons: Sequence[Any] | None) ->
         plan: Of this agent's rows.
         shards: Its records.
         persons: Whose each record is, where several belong to one person.
+        classes: How many the terms have; None: as many as a model has columns.
 
     Returns:
         Shards whose every record obeys the bounds that the lemmas use.
     """
     setting = plan.setting
-    classes = max(2, setting.dimension // setting.columns)
-    admit = partial(setting.problem.loss.admit, classes=classes)
+    known = max(2, setting.dimension // setting.columns) if classes is None else classes
+    admit = partial(setting.problem.loss.admit, classes=known)
     return shards.enforced(admit, None if persons is None else _first_of_each(persons, setting.unit_size))
 
 

@@ -171,7 +171,7 @@ class Agent:
         if policy is not None:
             terms = {**agreement.describe(), "policy": asdict(policy)}
             self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)
-        usable = usable_records(rows, self.shards, self._persons)
+        usable = usable_records(rows, self.shards, self._persons, agreement.classes)
         joined = RunState(agreement.digest, rows, usable, agreement, policy, begin(rows), 0)
         joined.recall(self.ledger, run)
         self._joined[run] = joined
@@ -190,7 +190,7 @@ class Agent:
         """
         if self.policy is not None:
             raise InputError("an agent with a policy joins runs on agreed terms; plans are for simulations.")
-        usable = usable_records(plan, self.shards, None)
+        usable = usable_records(plan, self.shards)
         self._joined[run] = RunState(run, plan, usable, None, None, state, round)
 
     def _policy_of(self, run: str) -> Policy | None:

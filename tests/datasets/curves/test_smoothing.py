@@ -148,6 +148,17 @@ def test_a_curve_does_not_depend_on_the_others(seed, row, text, price, data):
         np.testing.assert_array_equal(scores(curves.take(some), basis, price), answers[some])
 
 
+@pytest.mark.parametrize("points", [1, 2, 7, 100])
+@pytest.mark.parametrize("size", [1, 5, 12])
+def test_few_curves_and_many_are_multiplied_alike(points, size):
+    draw = np.random.default_rng(points)
+    values, matrix = draw.standard_normal((50, points)), draw.standard_normal((points, size))
+    many = smoothing._applied(values, matrix)
+    for few in (1, 3, 8):
+        assert few <= smoothing._FEW < 50
+        np.testing.assert_array_equal(smoothing._applied(values[:few], matrix), many[:few])
+
+
 def test_other_values_in_the_same_places_leave_every_bit():
     matrix = draw_matrix(0.2)
     basis = parse("bspline:8")

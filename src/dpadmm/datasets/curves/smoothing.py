@@ -24,6 +24,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.rows import rotated
 
 _ENTRIES = 1 << 22  # numbers in the largest array of a block of curves: 32 MB
+_FEW = 8  # curves for which it does not pay to wake threads
 # Beyond this condition six digits of the answer are rounding; the matrices are scaled to be near the identity where
 # a curve has enough points, so it is reached by points that do not determine the coefficients and by no others.
 _CONDITION = 1e10
@@ -72,7 +73,7 @@ def score_rows(curves: Curves, basis: Basis, smoothing: float = 0.0) -> tuple[np
     for rows, at_points, values in pieces:
         matrix = _smoother(at_points, turn, price) if len(at_points) >= fewest else None
         if matrix is not None:
-            coefficients[rows], determined[rows] = rotated(values, matrix), True
+            coefficients[rows], determined[rows] = _applied(values, matrix), True
     return coefficients, determined
 
 
@@ -108,6 +109,13 @@ def _individual(curves: Curves, basis: Basis) -> Iterator[_Piece]:
     """Where times differ every curve has its own matrix."""
     for row, (start, stop) in enumerate(zip(curves.starts[:-1], curves.starts[1:], strict=True)):
         yield np.array([row]), basis.values(curves.times[start:stop]), curves.values[None, start:stop]
+
+
+def _applied(values: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """values @ matrix with every sum from left to right, whatever lies beside it: so both ways give the same bits."""
+    if len(values) > _FEW:
+        return rotated(values, matrix)
+    return np.asarray(np.add.accumulate(values[:, :, None] * matrix, axis=1)[:, -1] + 0.0)
 
 
 def _smoother(at_points: np.ndarray, turn: np.ndarray, price: np.ndarray) -> np.ndarray | None:
