@@ -16,10 +16,10 @@ from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.loop import rounds
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import Logistic, Loss
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.random_bits import SeededRandomness
 
 KINDS = {"binary": "classification", "multiclass": "multiclass", "regression": "regression"}
 CLASSES = {"binary": 2, "multiclass": 3, "regression": 0}
@@ -62,6 +62,7 @@ def terms(relations: Callable[[Algorithm], tuple[Relation, ...]]) -> Callable[..
             problem=problem,
             counts=shards.counts,
             dimension=problem.loss.dimension(shards.width, 3),
+            width=shards.width,
             norm_bound=1.0,
             relation=Relation.REPLACE if recipe is None else relations(recipe)[0],
             rounds=5,

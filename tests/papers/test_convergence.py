@@ -58,12 +58,12 @@ def test_the_mean_gap_is_below_the_constant_step_bound(case, rounds, noise, simu
 
 
 def test_the_bound_can_fail(simulated, terms, played):
-    """A hundred times the c_w that the theorem allows, and it breaks: the test above is not satisfied by anything."""
+    """A thousand times the c_w that the theorem allows, and it breaks: the test above is not satisfied by anything."""
     problem = Problem(Logistic(), L2(), 0.02)
     shards = simulated(sizes=SIZES)
     best = optimum(problem, shards, 3)
     c_w = float(np.linalg.norm(best))
-    setting = terms(problem, shards, rounds=80, radius=100 * c_w, rho=RHO)
+    setting = terms(problem, shards, rounds=80, radius=1000 * c_w, rho=RHO)
     plan = ALGORITHMS["dp-admm"].tuned(schedule=Constant4()).plan(setting, Multiplier(40.0))
     state = played(plan, shards, runs=range(RUNS))[-1]
     gap = problem.objective(shards.tile(RUNS), state.mean_local).reshape(RUNS, 3) - problem.objective(

@@ -28,9 +28,9 @@ from dpadmm.admm.setting import Multiplier
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Each, Range
+from dpadmm.release.random_bits import SeededRandomness
 
 
 def by_hand(shards, graph, cycles, thetas, dual_thetas, x, gamma=None):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.consensus import Star
-from dpadmm.admm.perturbations import Gradient, Output, SampledGradient
+from dpadmm.admm.perturbations import Gradient, Output, SampledGradient, base
 from dpadmm.admm.perturbations.batches import UniformCost
 from dpadmm.admm.schedules import Fixed, Stable
 from dpadmm.admm.setting import Multiplier, PaperNoise, Setting, TotalBudget
@@ -24,13 +24,13 @@ from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import MixtureOfGaussiansDpEvent, Relation, flatten
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.ledger.verify import verify
-from dpadmm.privacy.mechanisms import Gaussian
-from dpadmm.privacy.randomness import SystemRandomness
 from dpadmm.problems.losses import Logistic, SmoothedHinge
 from dpadmm.problems.penalties import L2, PENALTIES
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Box
+from dpadmm.release.random_bits import SystemRandomness
+from dpadmm.release.sums import MarginGradient
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 
@@ -232,19 +232,27 @@ def test_the_printed_noise_is_asked_for_by_its_recipe_alone(split_of_noise):
 
 
 @dataclass(frozen=True)
-class Watched(Logistic):
-    """Writes down what is asked of records: by which method, at which point, and of how many rows of each agent."""
+class Watching(MarginGradient):
+    """Writes down which sums are asked for: of how many rows of each agent, of which rows, and at which point."""
 
     calls: list = field(default_factory=list, compare=False, hash=False)
 
-    def gradient(self, shards, x, weights):
-        self.calls.append(("gradient", shards.counts.copy(), shards.features.copy(), x.copy()))
-        return super().gradient(shards, x, weights)
+    def total(self, table, x):
+        self.calls.append((table.counts.copy(), table.features.copy(), x.copy()))
+        return super().total(table, x)
+
+
+@dataclass(frozen=True)
+class Watched(Logistic):
+    calls: list = field(default_factory=list, compare=False, hash=False)
+
+    def query(self, classes=2):
+        return Watching(self.tag, self.slope_bound, calls=self.calls)
 
     def _never(self, *given):
         raise AssertionError("records are reached by gradients only")
 
-    values = hessian = predictions = predict = errors = mistakes = _never
+    gradient = values = hessian = predictions = predict = errors = mistakes = _never
 
 
 @pytest.mark.parametrize(
@@ -257,19 +265,19 @@ def test_a_round_reaches_records_by_gradients_of_what_was_drawn(name, whole, dra
     recipe = ALGORITHMS[name].tuned(updates=5)
     plan = recipe.plan(terms(problem, shards, recipe, rounds=3), Multiplier(3.0))
     played(plan, shards)
-    everything = [call for call in loss.calls if np.array_equal(call[1], shards.counts)]
-    some = [call for call in loss.calls if not np.array_equal(call[1], shards.counts)]
+    everything = [call for call in loss.calls if np.array_equal(call[0], shards.counts)]
+    some = [call for call in loss.calls if not np.array_equal(call[0], shards.counts)]
     assert (len(everything), len(some)) == (3 * whole, 3 * drawn)
     known = [{row.tobytes() for row in shards.features[a:b]} for a, b in zip(shards.starts, shards.stops, strict=True)]
-    for _, counts, features, _ in some:
+    for counts, features, _ in some:
         assert (counts < shards.counts / 2).all()
         for agent, rows in enumerate(np.split(features, [counts[0]])):
             assert all(row.tobytes() in known[agent] for row in rows)
     if whole == 1:  # a mini-batch is asked at the point and at the anchor, which is where the whole gradient was
-        anchors = [call[3].tobytes() for call in everything]
-        for i, (_, counts, features, point) in enumerate(some[1::2]):
+        anchors = [call[2].tobytes() for call in everything]
+        for i, (counts, features, point) in enumerate(some[1::2]):
             assert point.tobytes() == anchors[i // 4]
-            _, other_counts, other_features, other_point = some[2 * i]
+            other_counts, other_features, other_point = some[2 * i]
             assert counts.tobytes() + features.tobytes() == other_counts.tobytes() + other_features.tobytes()
             assert not np.array_equal(point, other_point)
 
@@ -280,20 +288,20 @@ def test_a_release_is_a_function_of_noisy_gradients_alone(name, simulated, terms
     shards, others = simulated(sizes=(30, 40)), simulated(sizes=(30, 40), seed=1)
     recipe = ALGORITHMS[name].tuned(updates=4)
     plan = recipe.plan(terms(PROBLEM, shards, recipe, rounds=3), Multiplier(3.0))
-    honest, noisy = Gaussian.add, []
+    honest, noisy = base.add_noise, []
 
-    def listening(mechanism, value, sensitivity, random_bits):
-        noisy.append(honest(mechanism, value, sensitivity, random_bits))
-        assert (noisy[-1] != value).all()
+    def listening(counts, mechanism, sensitivity, stream):
+        noisy.append(honest(counts, mechanism, sensitivity, stream))
+        assert (noisy[-1] != counts).all()
         return noisy[-1]
 
-    monkeypatch.setattr(Gaussian, "add", listening)
+    monkeypatch.setattr(base, "add_noise", listening)
     first = [state.agents.released for state in played(plan, shards)]
     assert len(noisy) == 3 * (5 if name == "ps-admm-anchor" else 4)
-    monkeypatch.setattr(Gaussian, "add", honest)
+    monkeypatch.setattr(base, "add_noise", honest)
     theirs = [state.agents.released for state in played(plan, others)]
     replayed = iter(noisy)
-    monkeypatch.setattr(Gaussian, "add", lambda *_: next(replayed))
+    monkeypatch.setattr(base, "add_noise", lambda *_: next(replayed))
     again = [state.agents.released for state in played(plan, others)]
     for mine, repeated, other in zip(first, again, theirs, strict=True):
         np.testing.assert_array_equal(mine, repeated)
@@ -307,19 +315,19 @@ def test_a_release_is_a_function_of_noisy_gradients_alone(name, simulated, terms
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Sgd(batch=0), r"'sgd': batch 0 must be a positive number"),
-        (lambda: Svrg(batch=-3), r"'svrg': batch -3 must be a positive number"),
-        (lambda: Sgd(batch=math.nan), r"batch nan must be a positive number"),
-        (lambda: Sgd(batch=math.inf), r"batch inf must be a positive number"),
+        (lambda: Sgd(batch=0), r"'sgd': batch = 0 must be"),
+        (lambda: Svrg(batch=-3), r"'svrg': batch = -3 must be"),
+        (lambda: Sgd(batch=math.nan), r"batch = nan must be"),
+        (lambda: Sgd(batch=math.inf), r"batch = inf must be"),
         (lambda: Sgd(batch=1.5), r"batch 1.5 must be a whole number of records, or a share below 1"),
         (lambda: Svrg(batch=64, sampling="uniform"), r"uniform sampling draws one record, not 64; set batch to 1"),
         (lambda: Svrg(batch=0.05, sampling="uniform"), r"uniform sampling draws one record, not 0.05"),
         (lambda: Svrg(batch=1, sampling="unifrom"), r"unknown sampling 'unifrom'; did you mean 'uniform'"),
         (lambda: GradientSteps(average="plane"), r"unknown average 'plane'; did you mean 'plain'"),
-        (lambda: Svrg(reach=0.0), r"reach 0.0 must be a positive number"),
-        (lambda: Svrg(reach=math.nan), r"reach nan must be a positive number"),
+        (lambda: Svrg(reach=0.0), r"reach = 0.0 must be"),
+        (lambda: Svrg(reach=math.nan), r"reach = nan must be"),
         (lambda: GradientSteps(updates=0), r"'gradient-steps': 0 updates"),
-        (lambda: SampledGradient(anchor_share=1.0), r"anchor share 1.0 must lie in \[0, 1\)"),
+        (lambda: SampledGradient(anchor_share=1.0), r"anchor_share = 1.0 must be"),
     ],
 )
 def test_parts_that_make_no_sense_are_refused(make, said):
@@ -475,8 +483,8 @@ def agreed(algorithm="ps-admm", **changes):
     ("changes", "reason"),
     [
         ({"batch": 31.0}, "rate over 1"),
-        ({"batch": 0.0}, "must be a positive number"),
-        ({"batch": -1.0}, "must be a positive number"),
+        ({"batch": 0.0}, "batch = 0.0 must be"),
+        ({"batch": -1.0}, "batch = -1.0 must be"),
         ({"batch": math.nan}, "must be a finite number"),
         ({"batch": 1.5}, "whole number of records"),
         ({"sampling": "uniform"}, "draws one record"),
@@ -508,7 +516,7 @@ def test_a_refused_run_leaves_the_owner_s_ledger_untouched(changes, reason, owne
 def test_an_owner_answers_with_the_system_s_randomness_and_its_ledger_says_what_that_cost(algorithm, owner):
     terms = agreed(algorithm)
     owner.join("run", terms)
-    plan = terms.plan().take([0]).on_lattice()
+    plan = terms.plan().take([0])
     for round in (1, 2):
         release = owner.answer(Request("run", terms.digest, round, np.zeros((1, 3))))
         assert release.events == plan.events(round)

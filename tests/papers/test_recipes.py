@@ -19,6 +19,7 @@ from dpadmm.problems.penalties import L1, L2, PENALTIES
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Box
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.testing.privacy import check_twin
 from dpadmm.testing.runs import SmallRun, bits, check_alone
 
@@ -135,6 +136,22 @@ def test_it_runs(recipe, simulated, terms, played):
     assert [state.round for state in states] == [1, 2, 3, 4, 5]
     assert all(np.isfinite(state.shared.model).all() for state in states)
     assert (states[-1].shared.model != 0).all()
+
+
+@every_private_recipe
+def test_no_random_bits_are_asked_for_twice(recipe, simulated, terms, played, monkeypatch):
+    """Each noise and each mini-batch of a round has a purpose of its own, from which its bits follow."""
+    shards, asked, honest = simulated(), [], SeededRandomness.stream
+
+    def listening(source, runs, agents, round, purpose):
+        asked.extend((run, agent, round, purpose) for run, agent in zip(runs.tolist(), agents.tolist(), strict=True))
+        return honest(source, runs, agents, round, purpose)
+
+    monkeypatch.setattr(SeededRandomness, "stream", listening)
+    played(short(recipe).plan(terms(problem_for(recipe), shards, recipe, rounds=3), Multiplier(20.0)), shards)
+    assert len(asked) == len(set(asked)) >= 3 * len({phase.perturbation.name for phase in recipe.phases})
+    rounds = {round for *_, round, _ in asked}
+    assert rounds == ({1, 3} if "free" in {phase.perturbation.name for phase in recipe.phases} else {1, 2, 3})
 
 
 @every_recipe

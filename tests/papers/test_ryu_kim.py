@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.admm.consensus import Server
+from dpadmm.admm.perturbations import base
 from dpadmm.admm.rho import ConstantRho, GrowingRho
 from dpadmm.admm.rounds import AgentState, absorb, begin, first_state, next_server, solve_and_perturb
 from dpadmm.admm.schedules import Fixed, Free53, Theorem53, Theorem54, Theorem55
@@ -16,13 +17,14 @@ from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.claims import Claim
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.losses import ClippedSquared, Logistic, Softmax
 from dpadmm.problems.penalties import L1, L2
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.reference import optimum
 from dpadmm.problems.sets import Affine, Ball, Box, Each, Intersection, Polyhedron, Range, Simplex, Whole
 from dpadmm.problems.shards import gather
+from dpadmm.release.perturb import add_noise
+from dpadmm.release.random_bits import SeededRandomness
 
 OBJECTIVE = ("obj-g", "obj-l")
 RECIPES = ("obj-g", "obj-l", "out-g", "out-l")
@@ -43,23 +45,39 @@ SETS = CLOSED | CONIC
 AT_ONCE = Fixed(0.5)
 
 
-def random_bits(round, agents, seed=0, flipped=False):
-    """The words of these agents; `flipped` turns the sign of every symmetric noise."""
+def random_bits(round, agents, seed=0):
+    """The streams of these agents; output noise is drawn from those of gradient noise."""
     names, runs = np.asarray(agents), np.zeros(len(agents), dtype=np.int64)
-    mask = np.uint64(2**63 if flipped else 0)
-    return lambda purpose, count: (
-        SeededRandomness(seed).random_bits(runs, names, round, purpose.replace("output", "gradient"), count) ^ mask
-    )
+    return lambda purpose: SeededRandomness(seed).stream(runs, names, round, purpose.replace("output", "gradient"))
 
 
-def steps(plan, shards, rounds, flipped=False, seed=0):
+@pytest.fixture
+def gradient_noise_as_output_noise(monkeypatch):
+    """install(setting): output noise becomes minus that which the gradient would have had, over 1/eta + rho."""
+
+    def install(setting, eta=0.5):
+        units = (setting.weights * setting.bounds.coarse)[:, None]
+
+        def add(value, mechanism, moved, stream):
+            nothing, sensitivity = np.zeros(value.shape, dtype=np.int64), setting.sensitivity(mechanism.norm)
+            noise = add_noise(nothing, mechanism, sensitivity, stream) * units
+            # It is as large as the output's sensitivity says, which the lattice adds a little to.
+            np.testing.assert_allclose(moved * (1 / eta + setting.rho), setting.gradient_sensitivity(mechanism.norm))
+            return value - noise / (1 / eta + setting.rho)
+
+        monkeypatch.setattr(base, "release_value", add)
+
+    return install
+
+
+def steps(plan, shards, rounds, seed=0):
     """(state, server) before and after each round, with the release in between."""
     agents = range(plan.setting.agents)
     state, server = begin(plan), first_state(plan, 1).server
     for k in range(1, rounds + 1):
         rows = np.repeat(server.common, plan.setting.agents, axis=0)
         state = absorb(plan, state, rows, k - 1)
-        release, after = solve_and_perturb(plan, state, shards, rows, k, random_bits(k, agents, seed, flipped))
+        release, after = solve_and_perturb(plan, state, shards, rows, k, random_bits(k, agents, seed))
         following = next_server(plan, server, release.value[None], k)
         yield state, server, release.value, after, following
         state, server = after, following
@@ -70,7 +88,9 @@ def steps(plan, shards, rounds, flipped=False, seed=0):
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("name", CLOSED)
-def test_objective_noise_is_output_noise_on_the_free_step_then_projected(name, mechanism, simulated, terms):
+def test_objective_noise_is_output_noise_on_the_free_step_then_projected(
+    name, mechanism, simulated, terms, gradient_noise_as_output_noise
+):
     """F6: below 1e-12, with the noise of the output minus that of the gradient over 1/eta + rho."""
     shards = simulated()
     inside = terms(Problem(Logistic(), L2(), 0.05, CLOSED[name]), shards)
@@ -78,10 +98,11 @@ def test_objective_noise_is_output_noise_on_the_free_step_then_projected(name, m
     tuned = {"schedule": AT_ONCE, "rho": ConstantRho(), "mechanism": mechanism}
     objective = ALGORITHMS["obj-g"].tuned(**tuned).plan(inside, Multiplier(1.5))
     output = ALGORITHMS["out-g"].tuned(**tuned).plan(free, Multiplier(1.5))
+    gradient_noise_as_output_noise(free)
     moved = 0.0
     for k, (state, server, value, _, _) in enumerate(steps(objective, shards, 4), start=1):
         rows = np.repeat(server.common, 3, axis=0)
-        noisy, _ = solve_and_perturb(output, state, shards, rows, k, random_bits(k, range(3), flipped=True))
+        noisy, _ = solve_and_perturb(output, state, shards, rows, k, random_bits(k, range(3)))
         projected = CLOSED[name].project(noisy.value)
         assert np.abs(projected - value).max() < 1e-12
         moved = max(moved, np.abs(noisy.value - value).max())
@@ -89,14 +110,15 @@ def test_objective_noise_is_output_noise_on_the_free_step_then_projected(name, m
 
 
 @pytest.mark.parametrize("updates", [1, 3])
-def test_on_the_whole_space_the_two_are_one_algorithm(updates, simulated, terms):
+def test_on_the_whole_space_the_two_are_one_algorithm(updates, simulated, terms, gradient_noise_as_output_noise):
     """Remark 3.1: over all rounds, with several local updates."""
     shards = simulated()
     setting = terms(Problem(Logistic(), L2(), 0.05), shards)
+    gradient_noise_as_output_noise(setting)
     runs = {}
     for name in ("obj-g", "out-g"):
-        plan = ALGORITHMS[name].tuned(schedule=AT_ONCE, updates=updates).plan(setting, Multiplier(0.8))
-        runs[name] = [value for _, _, value, _, _ in steps(plan, shards, 5, flipped=name == "out-g")]
+        recipe = ALGORITHMS[name].tuned(schedule=AT_ONCE, rho=ConstantRho(), updates=updates)
+        runs[name] = [value for _, _, value, _, _ in steps(recipe.plan(setting, Multiplier(0.8)), shards, 5)]
     np.testing.assert_allclose(runs["obj-g"], runs["out-g"], rtol=0, atol=1e-12)
 
 
@@ -116,7 +138,7 @@ def test_local_updates_by_hand(simulated, terms):
         np.testing.assert_allclose(server.common[0], z, atol=1e-14)
         taken = []
         for _ in range(3):
-            g = problem.loss.gradient(shards, u, 1 / shards.counts) + 0.05 * u
+            g = problem.loss.query().value(shards, u) / shards.counts[:, None] + 0.05 * u
             u = np.clip((u / eta + rho * z + y - g) / (1 / eta + rho), -bound, bound)
             taken.append(u)
         x = np.mean(taken, axis=0)
@@ -200,7 +222,7 @@ def test_the_printed_bound_is_violated_and_the_corrected_one_holds():
     """F7, claims C2: P = 50, f = (x - 1)²/2 on [-1, 1] from -1, rho 10, eta 1, no noise."""
     P, rho = 50, 10.0
     shards = gather(np.ones((P, 1)), np.ones(P), np.arange(P), norm_bound=1.0)
-    problem = Problem(ClippedSquared(100.0), domain=Box(1.0))
+    problem = Problem(ClippedSquared(4.0), domain=Box(1.0))  # no slope is longer than 2
     recipe = ALGORITHMS["local-updates"].tuned(schedule=Fixed(1.0), rho=ConstantRho())
     from dpadmm.admm.setting import Setting
     from dpadmm.privacy.events import Relation
@@ -353,13 +375,13 @@ def test_the_noise_of_a_step_is_its_sensitivity_in_its_norm(simulated, terms):
         (2, "box"): phase.perturbation.sensitivity(box, phase.solver, kappa, eta, 2),
         (1, "ball"): phase.perturbation.sensitivity(ball, phase.solver, kappa, eta, 1),
     }
-    np.testing.assert_allclose(given[1, "box"], manhattan / 4.5, rtol=1e-8)
-    np.testing.assert_allclose(given[2, "box"], euclidean / 4.5, rtol=1e-8)
-    np.testing.assert_allclose(given[1, "ball"], math.sqrt(12) * euclidean / 4.5, rtol=1e-8)
+    np.testing.assert_allclose(given[1, "box"], manhattan / 4.5, rtol=5e-6)
+    np.testing.assert_allclose(given[2, "box"], euclidean / 4.5, rtol=5e-6)
+    np.testing.assert_allclose(given[1, "ball"], math.sqrt(12) * euclidean / 4.5, rtol=5e-6)
     wide = replace(phase.perturbation, unit_gain=True)
-    np.testing.assert_allclose(wide.sensitivity(box, phase.solver, kappa, eta, 2), euclidean, rtol=1e-8)
+    np.testing.assert_allclose(wide.sensitivity(box, phase.solver, kappa, eta, 2), euclidean, rtol=5e-6)
     np.testing.assert_allclose(  # but never less than the step moves
-        wide.sensitivity(box, phase.solver, np.full(2, 0.1), np.full(2, 10.0), 2), euclidean / 0.2, rtol=1e-8
+        wide.sensitivity(box, phase.solver, np.full(2, 0.1), np.full(2, 10.0), 2), euclidean / 0.2, rtol=5e-6
     )
 
 
