@@ -21,17 +21,17 @@ import pytest
 USE = """
 import importlib, json, sys
 import numpy as np
-from dpadmm.problems.kernels import dense
+from dpadmm.problems.kernels import margins
 
 def total(name):
     module, _, tag = name.rpartition(".")
     out = np.zeros((1, 1))
     rows = (np.ones((4, 2)), -np.ones(4), np.array([0]), np.array([4]), np.array([0]))
-    dense.values(getattr(importlib.import_module(module), tag)(0.5), *rows, np.ones(1), np.ones((1, 2)), out)
+    margins.values(getattr(importlib.import_module(module), tag)(0.5), *rows, np.ones((1, 2)), out)
     return out[0, 0]
 
 totals = [total(name) for name in sys.argv[1:]]
-read, compiled = dense.values.stats.cache_hits, dense.values.stats.cache_misses
+read, compiled = margins.values.stats.cache_hits, margins.values.stats.cache_misses
 print(json.dumps({"totals": totals, "read": sum(read.values()), "compiled": sum(compiled.values())}))
 """
 
@@ -205,9 +205,9 @@ def test_a_removed_package_leaves_other_losses_working(place: Place) -> None:
 def test_an_index_of_numbas_own_cache_that_names_a_removed_package_is_no_error(place: Place) -> None:
     """As versions before this cache left it, in the folder that is used today."""
     old = (
-        "import numba\nfrom numba.core.caching import FunctionCache\nfrom dpadmm.problems.kernels import dense\n"
-        "numba.config.CACHE_DIR = dense.values._cache.cache_path\n"
-        "dense.values._cache = FunctionCache(dense.values.py_func)\n"
+        "import numba\nfrom numba.core.caching import FunctionCache\nfrom dpadmm.problems.kernels import margins\n"
+        "numba.config.CACHE_DIR = margins.values._cache.cache_path\n"
+        "margins.values._cache = FunctionCache(margins.values.py_func)\n"
     )
     place.run(old + USE, place.write("mine"))
     assert [file for file in place.files() if file.suffix == ".nbi"]
