@@ -121,6 +121,15 @@ RATIOS = PublicRange(0.0, 1.0)
 STRENGTHS = PublicRange(1e-12, 1e9, zero=True)
 """Of a penalty's weight."""
 
+TOLERANCES = PublicRange(1e-12, 1.0)
+"""Of the gradient that an exact solver may leave."""
+
+UPDATES = PublicRange(1, 10_000, whole=True)
+"""Of steps in a round."""
+
+BATCHES = PublicRange(1e-6, 1e9)
+"""Of a mini-batch: records, or a share below 1."""
+
 EPSILONS = PublicRange(1e-9, 1e15)
 """Of a budget; far above what protects anybody, for comparisons with next to no noise."""
 

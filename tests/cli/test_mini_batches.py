@@ -33,12 +33,12 @@ def test_options_reach_the_solver(dpadmm: Any) -> None:
     [
         (("--batch", 1.5), "whole number of records, or a share below 1"),
         (("--batch", 1000), "a sampling rate over 1"),
-        (("--batch", 0), "must be a positive number"),
+        (("--batch", 0), "must be a number from"),
         (("--sampling", "uniform"), "set batch to 1"),
         (("--sampling", "stratified"), "stratified"),
         (("--average", "median"), "median"),
         (("--schedule", "fixed:40"), "outside the stable range"),
-        (("--reach", -1), "must be a positive number"),
+        (("--reach", -1), "must be a number from"),
     ],
     ids=str,
 )

@@ -56,9 +56,6 @@ PARTS: dict[str, Mapping[str, Any]] = {
     "perturbation": PERTURBATIONS,
     "problem": {"problem": Problem},
 }
-# Of solvers and perturbations, whose ranges are declared with their lemmas; a name leaves the list when it has one.
-LATER = {"tolerance", "updates", "batch", "reach", "damping", "extra_curvature", "anchor_share"}
-PENDING = pytest.mark.xfail(reason="has no range yet", strict=True)
 NO_NUMBERS = {
     "bool",
     "str",
@@ -78,17 +75,13 @@ def numeric(part: Any) -> list[Field[Any]]:
     return [entry for entry in found if entry.init and str(entry.type) not in NO_NUMBERS]
 
 
-def later(kind: str, entry: Field[Any]) -> bool:
-    return kind in ("solver", "perturbation") and entry.name in LATER
-
-
 # -- every number has a range ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("part", "name"),
     [
-        pytest.param(part, entry.name, id=f"{kind} {key}: {entry.name}", marks=PENDING if later(kind, entry) else ())
+        pytest.param(part, entry.name, id=f"{kind} {key}: {entry.name}")
         for kind, parts in PARTS.items()
         for key, part in parts.items()
         for entry in numeric(part)

@@ -178,7 +178,7 @@ def test_a_refusal_says_nothing_about_the_records(
 def test_whether_a_step_is_refused_does_not_depend_on_the_records(
     sample: ModuleType, path: Path, algorithm: str, penalty: str
 ) -> None:
-    """Large inputs, at which some owners' solvers would reach their tolerance and others' would not: refused for all.
+    """Large inputs, at which rounding could exceed the tolerance that is paid for: refused for all owners alike.
 
     A refusal is free, so it must be a function of what the asker knows anyway.
     """
@@ -196,7 +196,9 @@ def test_whether_a_step_is_refused_does_not_depend_on_the_records(
         outcomes |= found
         if "answered" in found:
             break
-    assert outcomes == {"the inputs are too large for the solver to reach its tolerance.", "answered"}
+    assert "answered" in outcomes
+    assert all("rounding may change a gradient" in each for each in outcomes - {"answered"})
+    assert len(outcomes) > 1
     assert size > 1e4  # nothing that an honest run would send
 
 

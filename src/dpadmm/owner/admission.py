@@ -221,18 +221,3 @@ def check_kinks(plan: Plan) -> None:
             f"exact solves of loss {plan.setting.problem.loss.name!r}, which has a kink, are for simulations; use "
             f"'fdp-admm', or a loss without one such as 'smoothed-quantile'."
         )
-
-
-def check_reach(plan: Plan, state: AgentState, common: FloatArray, round: int) -> None:
-    """Refuses a subproblem so large that rounding keeps a solver from its tolerance.
-
-    There it would depend on the records whether the solver succeeds, and a refusal costs nothing: whoever asks could
-    ask again and again. This looks at public values only; a hundredth of where the trouble begins is the limit.
-    """
-    tolerance = plan.algorithm.phases[plan.algorithm.phase(round)].solver.tolerance
-    tilt, kappa, centre = plan.algorithm.consensus.terms(
-        plan.local, plan.rho(round), state.dual, state.released, common
-    )
-    size = np.linalg.norm(tilt, axis=1) + kappa[:, 0] * np.linalg.norm(centre, axis=1)
-    if tolerance > 0.0 and size.max() > tolerance * 2.0**53 / 100.0:
-        raise Refused("the inputs are too large for the solver to reach its tolerance.")

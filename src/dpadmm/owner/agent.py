@@ -31,7 +31,6 @@ from dpadmm.owner.admission import (
     RunState,
     check_parts,
     check_policy,
-    check_reach,
     check_real,
     check_shards,
     usable_records,
@@ -345,8 +344,6 @@ class Agent:
             raise Refused(f"round {following} is next: round {round} needs the inputs of all rounds in between.")
         rows = [self._to_rows(common) for common in inputs]
         state = joined.caught_up(round, rows, in_use)
-        if not self.randomness.simulated:
-            check_reach(joined.plan, state, rows[-1], round)
         return solve_and_perturb(joined.plan, state, joined.shards, rows[-1], round, self._random_bits(round))
 
     def _evaluate(self, joined: RunState, model: FloatArray) -> Release:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
+from dpadmm._ranges import SIZES_OR_ZERO, check_ranges
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.linear import TERMS, LinearTerm
 from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
@@ -46,7 +47,11 @@ class Objective(Perturbation):
 
     mechanism: str = "gaussian"
     extra_curvature: float | None = option(
-        None, help="Quadratic term that dvp adds to pay for its Jacobian.", panel="Algorithm", shown="from public facts"
+        None,
+        help="Quadratic term that dvp adds to pay for its Jacobian.",
+        panel="Algorithm",
+        shown="from public facts",
+        within=SIZES_OR_ZERO,
     )
 
     name = "objective"
@@ -55,10 +60,7 @@ class Objective(Perturbation):
     about = "a random linear term in the objective of an exact minimiser; pays for the Jacobian and the tolerance"
 
     def __post_init__(self) -> None:
-        if self.extra_curvature is not None and not 0.0 <= self.extra_curvature < np.inf:
-            raise InputError(
-                f"perturbation 'objective': extra curvature {self.extra_curvature!r} must be zero or a positive number."
-            )
+        check_ranges(self, f"perturbation {self.name!r}")
 
     def check(self, setting: Setting, solver: Solver) -> None:
         mechanism_class(self.mechanism)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._ranges import SHARES_OR_ZERO, check_ranges, ranged
 from dpadmm.admm.perturbations.base import Perturbation, Release, Task
 from dpadmm.admm.perturbations.batches import Cost, PoissonCost, UniformCost
 from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
@@ -42,7 +43,7 @@ class SampledGradient(Perturbation):
     from both sources together, smallest.
     """
 
-    anchor_share: float = 0.0
+    anchor_share: float = ranged(SHARES_OR_ZERO, 0.0)
 
     mechanism: ClassVar[str] = "gaussian"  # the lemmas are for no other
 
@@ -50,8 +51,7 @@ class SampledGradient(Perturbation):
     about = "noise on the gradients of mini-batches, accounted for as mixtures of Gaussians"
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.anchor_share < 1.0:
-            raise InputError(f"perturbation 'sampled-gradient': anchor share {self.anchor_share!r} must lie in [0, 1).")
+        check_ranges(self, f"perturbation {self.name!r}")
 
     def check(self, setting: Setting, solver: Solver) -> None:
         if not isinstance(solver, Sgd):

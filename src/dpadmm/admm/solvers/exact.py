@@ -17,6 +17,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm._fields import option
+from dpadmm._ranges import TOLERANCES, check_ranges
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, as_it_is
 from dpadmm.admm.solvers.kinks import SHARPEST, sharpened
@@ -41,7 +42,11 @@ class Exact(Solver):
     """Answers within tolerance / (kappa + the penalty's strong convexity) of every agent's minimiser."""
 
     tolerance: float = option(
-        1e-8, help="Gradient length at which an exact solver stops.", panel="Algorithm", shown="1e-8"
+        1e-8,
+        help="Gradient length at which an exact solver stops.",
+        panel="Algorithm",
+        shown="1e-8",
+        within=TOLERANCES,
     )
     fixed_steps: bool = option(
         False,
@@ -56,8 +61,7 @@ class Exact(Solver):
     first_order = False
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.tolerance < np.inf:
-            raise InputError(f"solver 'exact': tolerance {self.tolerance!r} must be a positive number.")
+        check_ranges(self, f"solver {self.name!r}")
 
     def check(self, setting: Setting) -> None:
         problem = setting.problem

@@ -8,11 +8,9 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
+from dpadmm._ranges import UPDATES, check_ranges
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, as_it_is, lengths, slope_lengths
-from dpadmm.errors import InputError
-
-MOST = 10_000  # updates in a round: an owner's agent must come back from an answer
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,11 @@ class LocalUpdates(Solver):
     """
 
     updates: int = option(
-        1, help="Local updates in a round.", panel="Algorithm", shown="1 for obj-g and its kin, 10 for ps-admm's"
+        1,
+        help="Local updates in a round.",
+        panel="Algorithm",
+        shown="1 for obj-g and its kin, 10 for ps-admm's",
+        within=UPDATES,
     )
 
     name = "local-updates"
@@ -32,8 +34,7 @@ class LocalUpdates(Solver):
     first_order = True
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.updates, int) and 1 <= self.updates <= MOST):
-            raise InputError(f"solver {self.name!r}: {self.updates!r} updates; a round has between 1 and {MOST:,}.")
+        check_ranges(self, f"solver {self.name!r}")
 
     @property
     def steps(self) -> int:

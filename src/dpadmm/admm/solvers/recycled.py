@@ -8,6 +8,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
+from dpadmm._ranges import SIZES_OR_ZERO, check_ranges
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, Trail, as_it_is
 from dpadmm.errors import InputError
@@ -28,7 +29,11 @@ class Recycled(Solver):
     """
 
     damping: float = option(
-        0.0, help="Shortens the recycled rounds of r-admm and its kin (gamma of 003).", panel="Algorithm", shown="0"
+        0.0,
+        help="Shortens the recycled rounds of r-admm and its kin (gamma of 003).",
+        panel="Algorithm",
+        shown="0",
+        within=SIZES_OR_ZERO,
     )
 
     name = "recycled"
@@ -37,8 +42,7 @@ class Recycled(Solver):
     reads_records = False
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.damping < np.inf:
-            raise InputError(f"solver 'recycled': damping {self.damping!r} must be zero or a positive number.")
+        check_ranges(self, f"solver {self.name!r}")
 
     def check(self, setting: Setting) -> None:
         if not isinstance(setting.problem.domain, Whole):

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm._fields import option
+from dpadmm._ranges import BATCHES, SIZES, UPDATES, ranged
 from dpadmm.admm.sampling import SAMPLINGS, SMALLEST_RATE, odds_of
 from dpadmm.admm.setting import Setting
 from dpadmm.admm.solvers.base import (
@@ -49,7 +50,7 @@ class GradientSteps(LocalUpdates):
     twofold, and the result may leave a set.
     """
 
-    updates: int = 10
+    updates: int = ranged(UPDATES, 10)
     average: str = option(
         "plain", help="Mean of the inner steps: plain, or over-relaxed as in the paper.", panel="Algorithm"
     )
@@ -127,7 +128,10 @@ class Sgd(GradientSteps):
     """
 
     batch: float = option(
-        0.05, help="Mini-batches of ps-admm and its kin: records, or a share below 1.", panel="Algorithm"
+        0.05,
+        help="Mini-batches of ps-admm and its kin: records, or a share below 1.",
+        panel="Algorithm",
+        within=BATCHES,
     )
 
     name = "sgd"
@@ -136,8 +140,6 @@ class Sgd(GradientSteps):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (np.isfinite(self.batch) and self.batch > 0):
-            raise InputError(f"solver {self.name!r}: batch {self.batch!r} must be a positive number.")
         if self.batch >= 1 and self.batch != int(self.batch):
             raise InputError(
                 f"solver {self.name!r}: batch {self.batch:g} must be a whole number of records, or a share below 1."
@@ -215,7 +217,10 @@ class Svrg(Sgd):
         "poisson", help="How mini-batches are drawn: poisson, or uniform (one record).", panel="Algorithm"
     )
     reach: float | None = option(
-        None, help="How far ps-admm's steps may lead in a round; a short reach needs less noise.", panel="Algorithm"
+        None,
+        help="How far ps-admm's steps may lead in a round; a short reach needs less noise.",
+        panel="Algorithm",
+        within=SIZES,
     )
 
     name = "svrg"
@@ -227,8 +232,6 @@ class Svrg(Sgd):
             raise unknown("sampling", self.sampling, SAMPLINGS)
         if self.sampling == "uniform" and self.batch != 1:
             raise InputError(f"solver 'svrg': uniform sampling draws one record, not {self.batch:g}; set batch to 1.")
-        if self.reach is not None and not (np.isfinite(self.reach) and self.reach > 0):
-            raise InputError(f"solver 'svrg': reach {self.reach!r} must be a positive number.")
 
     def check(self, setting: Setting) -> None:
         super().check(setting)
