@@ -39,8 +39,8 @@ from dpadmm.privacy.events import GaussianDpEvent
 from dpadmm.privacy.randomness import derived
 from dpadmm.problems.losses.capped import CAP
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release import rows
 from dpadmm.release.random_bits import Randomness, SeededRandomness
-from dpadmm.release.rows import cell
 from dpadmm.spec.declare import Experiment
 
 EPSILON, DELTA, SHARE, CONFIDENCE = 2.0, 1e-5, 0.2, 0.95
@@ -277,13 +277,13 @@ def test_so_large_a_share_that_is_counted_is_not():
 def unclipped(view: Standard, shards: Shards, intercept: bool) -> Shards:
     """The standardised rows as integers, however long they are."""
     seen = view.shown(shards, intercept)
-    return replace(seen, features=np.rint(seen.real_rows / cell(BOUND)).astype(np.float32), norm_bound=BOUND)
+    return replace(seen, features=np.rint(seen.real_rows / rows.cell(BOUND)).astype(np.float32), norm_bound=BOUND)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_standardised_rows_that_are_not_clipped_are_refuted(relation, monkeypatch):
     monkeypatch.setattr(Standard, "rows", unclipped)
-    monkeypatch.setattr(Shards, "enforced", lambda shards, *given: shards)
+    monkeypatch.setattr(rows, "enforce", lambda table: (table, 0))
     broken = pair(relation)
     assert broken.claimed <= EPSILON
     assert reached(broken, each=FEWER) > broken.claimed
