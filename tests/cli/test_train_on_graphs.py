@@ -199,7 +199,7 @@ WRONG = [
     (("--topology", "@missing.edges"), ("'missing.edges' cannot be read",)),
     (("--algorithm", "dp-admm", "--delta", 1e-5), ("'ring:4'", "'dp-admm' has a server", "private-mr-admm")),
     (("--dual-rho", 0), ("dual_rho = 0.0 must be",)),
-    (("--damping", -1), ("damping -1.0",)),
+    (("--damping", -1), ("damping", "must be 0 or a number")),
     (("--algorithm", "dvp-graph", "--damping", 1), ("'dvp-graph' has no damping to set",)),
     (("--set", "box:1"), ("'box'",)),
     (("--mechanism", "gaussian"), ("delta = 0",)),

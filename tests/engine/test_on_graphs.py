@@ -298,7 +298,7 @@ def test_there_are_as_many_agents_as_nodes_where_nothing_else_says(topology, tmp
         ({"topology": '{"edges":[["a","b"],["b","c"],["c","d"],["d","e"]]}'}, r"'a', 'b'.*no owner\(s\) by the name"),
         ({"algorithm": "dp-admm"}, r"topology 'ring:5': algorithm 'dp-admm' has a server"),
         ({"dual_rho": -1.0}, r"dual_rho = -1.0 must be a number from 1e-09"),
-        ({"damping": -1.0}, r"damping -1.0"),
+        ({"damping": -1.0}, r"damping = -1.0"),
         ({"algorithm": "dvp-graph", "damping": 1.0}, r"'dvp-graph' has no damping to set"),
         ({"algorithm": "dp-admm", "topology": None, "dual_rho": 1.0}, r"has a server, and one rho for all its steps"),
         ({"epsilon": None, "epsilons": (1.0, 2.0)}, r"2 budgets for 5 agents"),

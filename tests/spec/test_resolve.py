@@ -47,7 +47,7 @@ def test_a_problem_has_the_parts_its_spec_names():
         (RunSpec("dp-admm", schedule="theorm"), r"unknown schedule 'theorm'; did you mean 'theorem'"),
         (RunSpec("dp-admm", schedule="fixed:x"), r"what follows the colon must be a number"),
         (RunSpec("dp-admm", schedule="theorem:2"), r"'theorem' does not take 1 number"),
-        (RunSpec("dvp", extra_curvature=-1.0), r"extra curvature -1.0"),
+        (RunSpec("dvp", extra_curvature=-1.0), r"extra_curvature = -1.0"),
     ],
 )
 def test_a_recipe_that_cannot_be_made_is_refused(spec, said):
@@ -238,7 +238,7 @@ GRAPH_TERMS = {
     ),
     "a dual rho for a server": (RunSpec("admm", dual_rho=0.1), r"'admm' has a server, and one rho for all its steps"),
     "damping without recycling": (RunSpec("m-admm", topology="ring:3", damping=0.1), r"'m-admm' has no damping to set"),
-    "negative damping": (RunSpec("mr-admm", topology="ring:3", damping=-0.1), r"'recycled': damping -0.1"),
+    "negative damping": (RunSpec("mr-admm", topology="ring:3", damping=-0.1), r"'recycled': damping = -0.1"),
     "too few budgets": (
         RunSpec("private-r-admm", topology="ring:3", epsilons=(1.0, 2.0)),
         r"2 budgets for 3 agents: give one, or one for each",
