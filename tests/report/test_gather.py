@@ -36,7 +36,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "classes": {**SMALL, "loss": "softmax", "algorithm": "obj-g", "measure_every": 5},
         "sampled": {**SMALL, "algorithm": "ps-admm-sgd", "relation": "zero-out", "rounds": 60, "measure_every": 30},
         "paper": {**SMALL, "algorithm": "pvp", "paper_noise": True},
-        "evaluated": {**SMALL, "algorithm": "dvp", "evaluation_epsilon": 0.2},
+        "evaluated": {**SMALL, "algorithm": "dvp", "mechanism": "gamma-norm", "evaluation_epsilon": 0.2},
         "staged": {**SMALL, "standardise": 0.2},
     }.items():
         train(out=home / name, **given)
@@ -291,7 +291,7 @@ def test_a_missing_file_is_named(folders: Path, tmp_path: Path, name: str) -> No
 def test_a_long_run_of_many_agents_stays_small(tmp_path: Path) -> None:
     """100 agents on a graph and 1,000 rounds, each agent with a budget of its own."""
     run = {"source": "synthetic", "topology": "ring:100", "algorithm": "private-mr-admm", "rounds": 2}
-    train(**run, epsilon=1.0, out=tmp_path / "run")
+    train(**run, epsilon=1.0, delta=1e-5, out=tmp_path / "run")
     draw, rounds = np.random.default_rng(0), range(1, 1001)
     head = rows(tmp_path / "run" / "history.csv")[0]
     for name, places in (("history", [()]), ("nodes", [(node,) for node in range(100)])):

@@ -20,7 +20,7 @@ RUNS = {
     "100 agents": ("train", "--data", "synthetic", "--agents", 100, "--rounds", 40, "--delta", 1e-4, "--epsilons",
                    ",".join(f"{1 + agent / 100:g}" for agent in range(100))),
     "a graph": ("train", "--data", "synthetic", "--topology", "ring:6", "--algorithm", "private-mr-admm",
-                "--rounds", 10, "--epsilon", 20),
+                "--mechanism", "gamma-norm", "--rounds", 10, "--epsilon", 20),
     "power flow": ("power-flow", "--case", "case14", "--rounds", 8, "--epsilon", 1, "--delta", 1e-2),
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import platform
 import subprocess
@@ -16,7 +17,7 @@ from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
 from dpadmm.errors import InputError
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.reproducing import run as running
 from dpadmm.reproducing.formulas import applied, of_power_flow, of_training, variance
 from dpadmm.reproducing.outcome import Outcome
@@ -215,7 +216,7 @@ def test_zhangs_alpha_costs_what_its_paper_prints():
     """P(T) = K 2 C / B (alpha + 1.4 c_1 / (rho / N + 2 eta V)), theorem V.1, at 2,000 records for each of five."""
     settings = {
         "formula": "zhang", "source": "synthetic", "topology": "complete:5", "algorithm": "private-r-admm", "test": 0,
-        "rounds": 4,
+        "rounds": 4, "mechanism": "gamma-norm",
         "rho": 0.22, "eta": 1.0, "gamma": 0.5, "alpha": 2.0,
     }  # fmt: skip
     found = run(Job("train", "", {}, settings))
@@ -259,15 +260,13 @@ def test_the_expected_magnitude_in_power_flow_is_that_of_drawn_noise(algorithm, 
     pytest.importorskip("scs", reason="needs the extra 'power'")
     from dpadmm.applications.power_flow.terms import Terms
 
-    decomposition, draw = running._zones("case14", 3), np.random.default_rng(0)
+    decomposition, none, draws = running._zones("case14", 3), np.zeros(1, dtype=np.int64), itertools.count()
     terms = Terms(algorithm=algorithm, epsilon=0.5, delta=1e-2, paper_noise=True, updates=updates)
     protection = terms.protection()
 
-    def words(_, count):
-        return draw.integers(0, 2**64, (1, count), dtype=np.uint64, endpoint=False)
-
     def noise(zone):
-        return protection.gradient(zone, np.zeros(zone.members.size), words)
+        bits = SeededRandomness(0).stream(none, none, next(draws), "noise")
+        return protection.gradient(zone, np.zeros(zone.members.size), lambda _: bits)
 
     drawn = [np.concatenate([noise(zone) for zone in decomposition.zones]) for _ in range(60)]
     assert updates * np.abs(drawn).sum(axis=1).mean() == pytest.approx(of_power_flow(decomposition, terms), rel=0.05)
