@@ -111,9 +111,8 @@ def test_an_agent_is_checked_before_anybody_is_connected(dpadmm: Any, study: Pat
         (("policy", "smallest_count = 30", "smallest_count = 50"), "40 records; the policy takes part with 50"),
         (("policy", "epsilon = 4.0", ""), "lacks epsilon"),
         (("records", "age,ill", "years,ill"), "'age'"),
-        (("records", ",yes", ",perhaps"), "'ill', row"),
     ],
-    ids=["too few", "no policy", "no such column", "no such class"],
+    ids=["too few", "no policy", "no such column"],
 )
 def test_what_does_not_go_together_is_told_to_the_owner(
     dpadmm: Any, study: Path, owner: dict[str, Path], change: tuple[str, str, str], said: str
@@ -126,6 +125,21 @@ def test_what_does_not_go_together_is_told_to_the_owner(
     assert result.exit_code == 2
     assert said in " ".join(result.stderr.split())
     assert not (study / "owners" / "north" / "agent" / "agent.json").exists()
+
+
+def test_records_that_cannot_be_used_are_counted_and_one_is_explained_to_the_owner(
+    dpadmm: Any, study: Path, owner: dict[str, Path]
+) -> None:
+    """They count as zero, and keep nobody out: whether an agent starts must not tell of its records."""
+    lines = owner["records"].read_text().splitlines()
+    lines[2], lines[5] = lines[2].replace("yes", "perhaps").replace("no", "perhaps"), "old," + lines[5].split(",")[1]
+    owner["records"].write_text("\n".join([*lines, ""]))
+    given = (study / "owners" / "north", "--policy", owner["policy"], "--data", owner["records"])
+    found = json.loads(dpadmm("agent", "check", *given, "--json").stdout)
+    assert (found["records"], found["unusable"]) == (40, 2)
+    assert "'old' in column 'age', row 5 is not a number" in found["first_unusable"]
+    text = " ".join(dpadmm("agent", "check", *given).stdout.split())
+    assert "2 of them have a value that cannot be used and count as zero; nobody else is told. 'old' in column" in text
 
 
 def test_the_coordinators_kit_is_no_owners(dpadmm: Any, study: Path, owner: dict[str, Path]) -> None:

@@ -185,7 +185,7 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     )  # fmt: skip
     if found["unusable"]:
         told = f"{found['unusable']:,} of them have a value that cannot be used and count as zero; nobody else is told."
-        console.print(Text(told, style="yellow"), soft_wrap=True)
+        console.print(Text(" ".join(filter(None, [told, found["first_unusable"]])), style="yellow"), soft_wrap=True)
     console.print(Text(f"ledger {found['ledger']}; runs are approved by {found['approval']}"), soft_wrap=True)
 
 

@@ -3,7 +3,7 @@
 agent.json       where policy, records, columns and ledger are; never a password
 waiting/         terms that wait for the owner's word, by their digest
 approved/        digests it has said yes to; refused/ those it has said no to
-events.jsonl     what was asked, agreed and refused; nothing of it depends on records
+events.jsonl     what was asked, agreed and refused; of the records it says how many cannot be used, and nothing else
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 class Records:
     """An owner's records, encoded as agreed; read once, and kept in this process.
 
-    A record with a value that cannot be used counts as zero; `unusable` is how many those are, a fact for the owner
-    alone. Whether the records are as agreed depends on the names and types of columns only.
+    A record with a value that cannot be used counts as zero. `unusable` is how many those are and `first_unusable` what
+    is wrong with one of them: facts for the owner alone. Whether the records are as agreed depends on the names and
+    types of columns only.
     """
 
     def __init__(self, settings: AgentSettings) -> None:
@@ -41,8 +42,10 @@ class Records:
             if settings.person not in table.column_names:
                 raise InputError(f"there is no column {settings.person!r} that says whose record it is.")
             self.persons = table.column(settings.person).to_pylist()
-        self.features, self.targets, usable = self.schema.rows(table if cells is None else cells)
+        read = table if cells is None else cells
+        self.features, self.targets, usable = self.schema.rows(read)
         self.usable: BoolArray = usable & np.isfinite(self.features).all(axis=1)
+        self.first_unusable = None if self.usable.all() else _first_unusable(self.schema, read)
 
     @property
     def unusable(self) -> int:
@@ -66,6 +69,15 @@ class Records:
 
 class UnfitRecords(Exception):
     """The records cannot be read as agreed: a file or database is missing, or a column, or one of another type."""
+
+
+def _first_unusable(schema: Schema, table: pyarrow.Table) -> str | None:
+    """What is wrong with one of the records that cannot be used. It shows a value: for the owner's eyes alone."""
+    try:
+        schema.encode(table)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _table(source: RecordSource, text: Collection[str], cells: pyarrow.Table | None) -> pyarrow.Table:

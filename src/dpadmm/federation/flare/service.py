@@ -81,6 +81,7 @@ class OwnerService:
             "dataset": rules.dataset,
             "records": len(records.features),
             "unusable": records.unusable,
+            "first_unusable": records.first_unusable,
             "columns": list(schema.encoder.feature_names),
             "target": schema.target,
             "classes": list(schema.classes),
