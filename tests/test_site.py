@@ -153,8 +153,9 @@ def test_the_reference_has_every_public_name_of_a_room(page, module, site):
     room = import_module(module)
     ours = [name for name in room.__all__ if getattr(getattr(room, name), "__module__", module).startswith("dpadmm")]
     assert {f"{module}.{name}" for name in ours} <= read(site / "reference" / f"{page}.html").places
-    private = [place for place in read(site / "reference" / f"{page}.html").places if re.search(r"\._[a-z]", place)]
-    assert not private
+    places = read(site / "reference" / f"{page}.html").places
+    # But for what losses of one's own are compiled by, which lies below all rooms (docs/own_parts.md).
+    assert not [place for place in places if re.search(r"\._(?!kernels\b)[a-z]", place)]
 
 
 def test_figures_that_help_to_choose_were_measured_elsewhere():
