@@ -46,6 +46,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/release_path.py
 	$(BIN)/python benchmarks/boundary.py
 	$(BIN)/python benchmarks/federated.py
 	$(BIN)/python benchmarks/cluster.py

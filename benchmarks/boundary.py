@@ -15,7 +15,7 @@ from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec.declare import Experiment
 from timing import arguments, best, show
 

@@ -25,7 +25,7 @@ from dpadmm.engine.executors.dask.executor import DaskExecutor
 from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import prepare
 from dpadmm.owner.request import Request
-from dpadmm.privacy.randomness import SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec.declare import Experiment
 from timing import arguments, best, show
 

@@ -27,9 +27,10 @@ from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.loop import rounds
 from dpadmm.errors import InputError
-from dpadmm.privacy.randomness import SeededRandomness, generator
+from dpadmm.privacy.randomness import generator
 from dpadmm.problems.losses import Softmax
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
 from timing import arguments, best, show
@@ -54,11 +55,11 @@ def shards_of(data: Dataset, agents: int, per_agent: int) -> Shards:
     names = [str(i) for i in range(agents)]
     targets = Softmax().encode(data.targets[: owner.size], CLASSES)
     rows = data.features[: owner.size]
-    return gather(rows, targets, owner, norm_bound=BOUND, names=names, precision="float32")
+    return gather(rows, targets, owner, norm_bound=BOUND, names=names)
 
 
 def cohort_of(shards: Shards, rounds: int) -> Cohort:
-    run = RunSpec(rounds=rounds, epsilon=1.0, norm_bound=BOUND, precision="float32", **RUN)
+    run = RunSpec(rounds=rounds, epsilon=1.0, norm_bound=BOUND, **RUN)
     return Cohort.of(resolve.plan(run, shards.counts, shards.width, CLASSES), shards, [0], SeededRandomness(0))
 
 

@@ -20,8 +20,8 @@ from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.loop import rounds
 from dpadmm.engine.prepare import Prepared, prepare
-from dpadmm.privacy.randomness import SeededRandomness
 from dpadmm.problems.shards import Shards, gather
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import Experiment, RunSpec
 from timing import arguments, at_its_best, seconds, show

@@ -31,9 +31,10 @@ from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.loop import rounds as steps
 from dpadmm.engine.prepare import prepare
-from dpadmm.privacy.randomness import SeededRandomness, generator
+from dpadmm.privacy.randomness import generator
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import Shards
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec.declare import Experiment
 from timing import show
 
@@ -105,7 +106,7 @@ def draw(shards: Shards, step: int) -> tuple[np.ndarray, np.ndarray]:
 def measure(folder: Path, algorithm: str, updates: int, **changes: Any) -> float:
     """Seconds of one round of a recipe over the folder, without metrics; opening it is not counted."""
     given = {
-        "source": str(folder), "algorithm": algorithm, "precision": "float32", "rounds": 1, "updates": updates,
+        "source": str(folder), "algorithm": algorithm, "rounds": 1, "updates": updates,
         "relation": "zero-out", "noise_multiplier": 100.0, "delta": 1e-6,
     }  # fmt: skip
     prepared = prepare(Experiment().changed(**(given | changes)))
@@ -135,7 +136,7 @@ def parts(folder: Path, repeats: int) -> dict[str, Any]:
     """Seconds of each part, taken in turn, cold and warm."""
     data = open_folder(folder)
     began = time.perf_counter()
-    shards = data.shards(partial(LOSS.encode, classes=2), norm_bound=1.0, precision="float32")
+    shards = data.shards(partial(LOSS.encode, classes=2), norm_bound=1.0)
     checking = time.perf_counter() - began
     x = generator(0, "model").normal(size=(shards.agents, shards.width))
     drawn = [draw(shards, step) for step in range(2 * repeats + 1)]
