@@ -11,8 +11,9 @@ import lzma
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from dpadmm.datasets.cells import texts
 from dpadmm.datasets.dataset import Dataset, scaled
-from dpadmm.datasets.encoding import Category, Encoder, Numeric, texts
+from dpadmm.datasets.encoding import Category, Encoder, Numeric
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from dpadmm.datasets.encoding import Encoder, first, place
+from dpadmm.datasets.cells import first, place
+from dpadmm.datasets.encoding import Encoder
 from dpadmm.errors import InputError
 from dpadmm.privacy.randomness import generator
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpadmm.datasets.cells import class_numbers, numbers, texts
 from dpadmm.datasets.dataset import Dataset
-from dpadmm.datasets.encoding import Column, Encoder, Numeric, class_numbers, numbers, texts
+from dpadmm.datasets.encoding import Column, Encoder, Numeric
 from dpadmm.errors import InputError, unknown
 
 if TYPE_CHECKING:

@@ -30,9 +30,10 @@ import tomli_w
 from dpadmm._arrays import BoolArray
 from dpadmm._fields import from_table, names
 from dpadmm._files import parse_toml, read_text
+from dpadmm.datasets.cells import class_cells, class_numbers, number_cells, numbers
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
-from dpadmm.datasets.encoding import Category, Encoder, Numeric, class_cells, class_numbers, number_cells, numbers
+from dpadmm.datasets.encoding import Category, Encoder, Numeric
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import canonical, digest
 

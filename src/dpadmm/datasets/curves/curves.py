@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.datasets.encoding import first
+from dpadmm.datasets.cells import first
 from dpadmm.errors import InputError
 
 

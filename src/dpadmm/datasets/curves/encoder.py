@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpadmm._arrays import BoolArray
+from dpadmm.datasets.cells import numbers, point_cells, points, texts
 from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.curves import Curves, check_grid
 from dpadmm.datasets.curves.smoothing import check_smoothing, score_rows, scores
 from dpadmm.datasets.dataset import Dataset
-from dpadmm.datasets.encoding import numbers, point_cells, points, texts
 from dpadmm.datasets.files import read_table
 from dpadmm.errors import InputError, unknown
 

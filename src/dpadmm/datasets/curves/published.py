@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpadmm.datasets.cells import first, numbers, place, texts
 from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.curves import Curves
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.curves.smoothing import scores
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.directory import contents, find
-from dpadmm.datasets.encoding import first, numbers, place, texts
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import numpy as np
 from scipy import linalg
 
 from dpadmm._arrays import BoolArray, IntArray
+from dpadmm.datasets.cells import first
 from dpadmm.datasets.curves.bases import Basis
 from dpadmm.datasets.curves.curves import Curves
-from dpadmm.datasets.encoding import first
 from dpadmm.errors import InputError
 from dpadmm.problems.rows import rotated
 

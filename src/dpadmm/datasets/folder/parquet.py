@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm._arrays import IntArray
-from dpadmm.datasets.encoding import Encoder, class_cells, class_numbers, number_cells, numbers
+from dpadmm.datasets.cells import class_cells, class_numbers, number_cells, numbers
+from dpadmm.datasets.encoding import Encoder
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.array_files import Block, StoredFile
 
