@@ -135,7 +135,7 @@ def test_residuals_on_the_bound_keep_all_but_a_little_of_their_length(size: int)
 
 
 def test_what_is_no_residual_is_cut_or_counts_for_nothing() -> None:
-    for values in ([1.0, 1.0], [0.7, 0.7, 0.7], np.full(100, 0.1)):
+    for values in ([1.0, 1.0], [0.7, 0.7, 0.7], np.full(100, 0.1), [0.9, 0.2675, 0.2675]):  # the last: 1-norm 1.435
         made = np.array(values)
         make_whole(made, LARGEST)
         assert not made.any()
