@@ -326,4 +326,4 @@ def test_rounded_slopes_are_those_of_the_loss(loss: Loss) -> None:
     longest = loss.gradient_bound(shards.row_bound)
     rounding = 2e-5 if isinstance(loss, Softmax) else 1.1 * 2.0**-21 * math.sqrt(loss.outputs(CLASSES))
     assert np.linalg.norm(exact - found, axis=1).max() <= rounding * longest
-    assert np.linalg.norm(found, axis=1).max() > 0.999 * np.linalg.norm(exact, axis=1).max() > 1e-5 * longest
+    assert np.linalg.norm(exact, axis=1).max() > 5.0 * rounding * longest
