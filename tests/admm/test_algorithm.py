@@ -207,7 +207,7 @@ def test_a_tolerance_must_be_positive(value):
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
 def test_extra_curvature_must_not_be_negative(value):
     """Below -rho the subproblem would not even be convex, and ln(1 + kappa) would come out negative."""
-    with pytest.raises(InputError, match="extra curvature"):
+    with pytest.raises(InputError, match="extra_curvature"):
         ALGORITHMS["dvp"].tuned(extra_curvature=value)
 
 

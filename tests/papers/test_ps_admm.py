@@ -326,7 +326,7 @@ def test_a_release_is_a_function_of_noisy_gradients_alone(name, simulated, terms
         (lambda: GradientSteps(average="plane"), r"unknown average 'plane'; did you mean 'plain'"),
         (lambda: Svrg(reach=0.0), r"reach = 0.0 must be"),
         (lambda: Svrg(reach=math.nan), r"reach = nan must be"),
-        (lambda: GradientSteps(updates=0), r"'gradient-steps': 0 updates"),
+        (lambda: GradientSteps(updates=0), r"'gradient-steps': updates = 0 must be"),
         (lambda: SampledGradient(anchor_share=1.0), r"anchor_share = 1.0 must be"),
     ],
 )

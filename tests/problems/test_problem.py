@@ -35,9 +35,9 @@ def test_a_record_weighs_one_over_its_owners_or_one_over_all() -> None:
 @pytest.mark.parametrize("penalty", [NoPenalty(), L1(), L2()], ids=lambda penalty: penalty.name)
 def test_objectives_add_up_to_the_pooled_one_where_records_count_alike(records: Any, penalty: Any) -> None:
     """The sum over agents is the mean loss of all records, and the penalty once for each agent."""
-    shards, rows, targets = records
+    shards, _, targets = records
     x = np.array([0.7, -1.0, 2.0])
-    each = np.log1p(np.exp(-targets * (rows @ x)))
+    each = np.log1p(np.exp(-targets * (shards.real_rows @ x)))
     punished = 0.3 * float(penalty.value(x))
     pooled = Problem(Logistic(), penalty, 0.3, records=20).objective(shards, np.tile(x, (3, 1)))
     assert pooled.sum() == pytest.approx(each.mean() + 3 * punished, rel=1e-13)

@@ -40,13 +40,14 @@ def test_magnitude_and_variance_are_those_of_drawn_noise(algorithm: str, monkeyp
     from dpadmm.applications.power_flow import releases
 
     drawn: list[np.ndarray] = []
-    add = releases.Protection._noise
+    add = releases.Protection._noisy
 
-    def remembered(self: releases.Protection, *given: object) -> np.ndarray:
-        drawn.append(add(self, *given))  # type: ignore[arg-type]
-        return drawn[-1]
+    def remembered(self: releases.Protection, exact: np.ndarray, *given: object) -> np.ndarray:
+        noisy = add(self, exact, *given)  # type: ignore[arg-type]
+        drawn.append(noisy - exact)
+        return noisy
 
-    monkeypatch.setattr(releases.Protection, "_noise", remembered)
+    monkeypatch.setattr(releases.Protection, "_noisy", remembered)
     rounds, updates = 4, 3
     outcome = run(flow(algorithm=algorithm, epsilon=0.5, rounds=rounds, updates=updates))
     entries = np.concatenate(drawn)

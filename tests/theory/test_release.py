@@ -54,7 +54,8 @@ def _files(path):
 def test_every_query_of_the_library_is_in_the_table(table):
     names = {row["query"] for row in table("release.md", "3 Contribution and sum")}
     module = import_module("dpadmm.release.sums")
-    assert {each.__name__ for each in module.Query.__subclasses__()} | {"mistakes"} == names
+    own = {each.__name__ for each in module.Query.__subclasses__() if each.__module__ == module.__name__}
+    assert own | {"mistakes"} == names
 
 
 def test_bounds_of_queries_are_those_of_the_table():

@@ -75,10 +75,11 @@ def _table(features: Any) -> Any:
     return table if table.dtype == np.float32 else table.astype(np.float64, copy=False)
 
 
-def rotated(table: FloatArray, matrix: FloatArray) -> FloatArray:
+def rotated(table: Any, matrix: FloatArray) -> FloatArray:
     """table @ matrix, one row at a time: a row's bits in a product of whole matrices may depend on where it lies."""
-    out = np.empty((table.shape[0], matrix.shape[1]))
-    _rotate(np.ascontiguousarray(table), np.ascontiguousarray(matrix), out)
+    dense = table if isinstance(table, np.ndarray) else table.toarray()
+    out = np.empty((dense.shape[0], matrix.shape[1]))
+    _rotate(np.ascontiguousarray(dense), np.ascontiguousarray(matrix), out)
     return out
 
 

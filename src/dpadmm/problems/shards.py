@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -310,7 +311,7 @@ class Shards:
         out = np.zeros((self.agents, *shape))
 
         def to_agents(parts: FloatArray, agent: IntArray) -> None:
-            add_in_order(parts.reshape(len(parts), -1), agent, out.reshape(self.agents, -1))
+            add_in_order(parts.reshape(len(parts), prod(shape)), agent, out.reshape(self.agents, prod(shape)))
 
         self.walk(kernel, given, x, shape, to_agents)
         return out

@@ -211,7 +211,7 @@ def test_models_are_handed_back_in_the_coordinates_that_rows_came_in(asked, inte
     assert result.models.shape == result.mean_models.shape == (2, (WIDTH + intercept) * len(tau))
     loss, test = prepared.plan.setting.problem.loss, prepared.test
     errors = loss.errors(test.real_rows, test.targets, result.models)
-    np.testing.assert_allclose(errors, result.history.last("test_error"), rtol=1e-12)
+    np.testing.assert_allclose(errors, result.history.last("test_error"), rtol=1e-5)  # rows are rounded
     predicted = loss.predictions(test.real_rows, result.models).reshape(2, len(test.targets), -1)
     np.testing.assert_allclose(result.coverage, (test.targets[:, None] <= predicted).mean(axis=(0, 1)))
     # Slopes lie in the span of the components of their run; an intercept is not turned.

@@ -60,7 +60,7 @@ def test_an_owner_allows_its_part_of_the_budget_and_no_more(stage, experiment, m
 @every_stage
 def test_a_record_that_could_not_be_encoded_stays_zero_in_every_view(stage, experiment):
     """It contributes nothing to the release, and nothing to the rounds: no centre, no constant."""
-    prepared = prepare(experiment("dpsgd", test=0.0, intercept=True, **stage))
+    prepared = prepare(experiment("dpsgd", test=0.0, **{"intercept": True, **stage}))
     shards = prepared.shards
     rows = shards.features.copy()
     rows[[3, 40]] = 0.0

@@ -274,7 +274,7 @@ def test_models_are_handed_back_in_the_coordinates_that_rows_came_in(asked, inte
     assert result.models.shape == result.mean_models.shape == (2, (WIDTH + intercept) * outputs)
     kind, test = prepared.plan.setting.problem.loss, prepared.test
     errors = kind.errors(test.real_rows, test.targets, result.models)
-    np.testing.assert_allclose(errors, result.history.last("test_error"), rtol=1e-9)
+    np.testing.assert_allclose(errors, result.history.last("test_error"), rtol=1e-5)  # rows are rounded
     assert result.components is None
     assert result.summary()["components"] is None
     part = prepared.turned(1)
