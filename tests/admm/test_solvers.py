@@ -348,8 +348,8 @@ def test_an_adversarial_neighbour_comes_close_to_the_gain(solver, problem, terms
 def test_a_tolerance_below_rounding_is_refused_by_public_numbers(penalty, simulated, subproblem):
     problem, seen = Problem(Logistic(), penalty, 0.05), set()
     for seed in range(3):
+        given = subproblem(problem, simulated(seed=seed))
         with pytest.raises(InputError, match=r"more than half of the tolerance of 1e-12 .* Set the tolerance to") as no:
-            given = subproblem(problem, simulated(seed=seed))
             solve(Exact(1e-12), replace(given, tilt=1e4 + 0.0 * given.tilt))
         seen.add(str(no.value))
     assert len(seen) == 1  # whatever the records are
