@@ -168,7 +168,7 @@ def test_a_refusal_says_nothing_about_the_records(
     def give_up(*_: object) -> None:
         raise ConvergenceError("Newton stopped at a gradient of 1.2345e-03")
 
-    monkeypatch.setattr("dpadmm.owner.agent.solve_and_perturb", give_up)
+    monkeypatch.setattr("dpadmm.owner.answering.solve_and_perturb", give_up)
     with refused(agent, "did not reach its tolerance"):
         agent.answer(sample.request(terms, 1))
     assert not any("1.2345" in reason for reason, _, _ in agent.ledger.refusals())

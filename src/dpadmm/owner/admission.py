@@ -1,20 +1,19 @@
-"""What an agent looks at before it agrees (the owner's policy, the records, whether the numbers can be met), and a run
-that it has joined: its terms, the policy it is under, and where it stands."""
+"""What an agent looks at before it agrees: the owner's policy, the records, whether the numbers can be met."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dpadmm._arrays import BoolArray, FloatArray
+from dpadmm._arrays import BoolArray, IntArray
+from dpadmm._fields import from_table
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations import Output
-from dpadmm.admm.rounds import AgentState, absorb, begin, undo_dual_step
 from dpadmm.errors import InputError, Refused
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
@@ -23,65 +22,62 @@ from dpadmm.privacy.ledger.protocol import Ledger
 from dpadmm.privacy.mechanisms import SimulatedMechanism
 from dpadmm.problems.shards import Shards
 from dpadmm.spec import resolve
-from dpadmm.spec.declare import SKIP, WAIT
 
 
-@dataclass(eq=False)
-class RunState:
-    """A run in progress: its terms, the plan of this agent's rows, the records as the run may use them, the policy at
-    joining, and where it stands."""
+def admit(
+    run: str,
+    agreement: Agreement,
+    *,
+    members: IntArray,
+    shards: Shards,
+    persons: Sequence[Any] | None,
+    policy: Policy | None,
+    ledger: Ledger,
+    simulated: bool,
+) -> tuple[Plan, Shards, Policy | None]:
+    """Holds the budget of a run that may be joined, or holds nothing and says why not.
 
-    digest: str
-    plan: Plan
-    shards: Shards
-    agreement: Agreement | None  # None in a simulation, as is the policy
-    policy: Policy | None
-    state: AgentState
-    round: int
-    position: int = 0  # the ledger's entry that the state is of
+    Args:
+        run: The run's name.
+        agreement: Its terms, which were checked.
+        members: Positions of the agent's rows among the agents of the agreement.
+        shards: The agent's records.
+        persons: Whose each record is, where several belong to one person.
+        policy: What the owner allows today; None in a simulation.
+        ledger: What was spent and released.
+        simulated: Whether the noise is seeded.
 
-    def recall(self, ledger: Ledger, run: str) -> None:
-        """Takes up the run where the ledger left it."""
-        self.position = ledger.position(run)
-        arrays = ledger.state(run)
-        if arrays is not None:
-            self.state, self.round = AgentState.from_arrays(arrays), int(arrays["round"])
+    Returns:
+        The plan of the agent's rows, the records as the run may use them, and the policy that the run is under.
 
-    @property
-    def stragglers(self) -> str:
-        """The straggler policy of the terms: what happens in a round that this agent does not answer."""
-        return WAIT if self.agreement is None else self.agreement.stragglers
+    Raises:
+        Refused: The policy, the budget or the records do not allow these terms.
+        InputError: The terms cannot be met.
+    """
+    under = _policy_of(run, policy, ledger)
+    if under is not None:
+        check_policy(under.tightened_by(policy), agreement, shards, persons, ledger.relation)
+    plan = agreement.plan()
+    if members.max() >= plan.setting.agents:
+        raise Refused(f"the terms are for {plan.setting.agents} agents, and none is number {members.max()}.")
+    plan = plan.take(members)
+    check_shards(agreement, plan, shards)
+    if not simulated:
+        check_real(plan)
+    if under is not None:
+        terms = {**agreement.describe(), "policy": asdict(under)}
+        ledger.reserve(run, agreement.digest, plan.tallies(), under.budget, terms, under.reserve)
+    return plan, usable_records(plan, shards, persons, agreement.classes), under
 
-    def release_in_use(self, ledger: Ledger, run: str, last_used: int) -> tuple[int, FloatArray]:
-        """The round and value of this agent's release that others go on with, where its last one never reached them.
 
-        `last_used` is the coordinator's word, so it is believed only if the ledger has such a release, and only where
-        the terms let a run go on without an owner. Round 0 is the public start.
-        """
-        kept = ledger.find(run, str(last_used)) if last_used else None
-        if self.stragglers == WAIT or last_used >= self.round or (last_used and kept is None):
-            raise Refused(f"round {last_used} cannot be the last whose release was used.")
-        return last_used, begin(self.plan).released if kept is None else kept.value
-
-    def caught_up(self, round: int, inputs: Sequence[FloatArray], in_use: tuple[int, FloatArray] | None) -> AgentState:
-        """The state after every broadcast since its last answer, ready for `round`; inputs have one row per agent.
-
-        An absent agent's dual must move as the coordinator took it to move, by the release that was used in its place.
-        `in_use` is that release and its round, where the agent's last answer was lost or came too late: the dual step
-        that came with that answer is undone first. The inputs then begin with those of the lost answer.
-        """
-        plan, state, last_used = self.plan, self.state, self.round
-        if in_use is not None:
-            lost, *inputs = inputs
-            last_used, released = in_use
-            state = replace(undo_dual_step(plan, state, lost, self.round), released=released)
-            if plan.algorithm.consensus.server_first:
-                state = absorb(plan, state, lost, self.round - 1, absent=True)
-        for earlier, common in zip(range(self.round, round), inputs, strict=True):
-            if self.stragglers == SKIP and earlier > last_used:
-                continue  # that mean was made without this agent, and leaves its dual alone
-            state = absorb(plan, state, common, earlier, absent=earlier + 1 < round)
-        return replace(state, released=self.state.released)
+def _policy_of(run: str, policy: Policy | None, ledger: Ledger) -> Policy | None:
+    """The policy a run is under: that of its joining, also after a restart."""
+    terms = ledger.terms(run)
+    if policy is None or terms is None:
+        return policy
+    if "policy" not in terms:
+        raise Refused(f"the name {run!r} is taken in this ledger.")
+    return from_table(Policy, terms["policy"], "the policy")
 
 
 def check_parts(

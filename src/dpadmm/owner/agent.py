@@ -11,40 +11,31 @@ agents, a ledger in memory, seeded noise): what is simulated is what is deployed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpadmm._arrays import FloatArray, IntArray
-from dpadmm._fields import from_table
+from dpadmm._arrays import IntArray
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import RandomBits, Release
-from dpadmm.admm.perturbations.evaluation import release_error
-from dpadmm.admm.rounds import AgentState, begin, solve_and_perturb
+from dpadmm.admm.rounds import AgentState, begin
 from dpadmm.errors import ConvergenceError, InputError, Refused
-from dpadmm.owner.admission import (
-    RunState,
-    check_parts,
-    check_policy,
-    check_real,
-    check_shards,
-    usable_records,
-)
+from dpadmm.owner.admission import admit, check_parts, check_policy, usable_records
 from dpadmm.owner.agreement import Agreement
+from dpadmm.owner.answering import RunState, as_release
 from dpadmm.owner.policy import Policy
-from dpadmm.owner.request import EVALUATION, Request, is_name
+from dpadmm.owner.request import Request, is_name
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import Relation, digest
-from dpadmm.privacy.ledger.protocol import Ledger, Step, Stored
+from dpadmm.privacy.ledger.protocol import Ledger
 from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
 from dpadmm.problems.shards import Shards
 from dpadmm.release.random_bits import Randomness, SeededRandomness, SystemRandomness
-from dpadmm.spec.declare import WAIT
 
 
 class Agent:
@@ -80,7 +71,7 @@ class Agent:
         self.randomness = randomness
         self._members: IntArray = np.asarray(members, dtype=np.int64)
         self._runs: IntArray = np.zeros_like(self._members) if runs is None else np.asarray(runs, dtype=np.int64)
-        self._groups = int(np.unique(self._runs).size)
+        self._repetitions = int(np.unique(self._runs).size)
         self._persons = persons
         self._joined: dict[str, RunState] = {}
 
@@ -99,8 +90,7 @@ class Agent:
     ) -> Agent:
         """A real owner's agent: its ledger on disk, noise from the operating system.
 
-        The ledger belongs to these records: `data_digest` names them, by default a digest of the shard or its
-        files. A
+        The ledger belongs to these records: `data_digest` names them, by default a digest of the shard or its files. A
         dry run, by its seed, is for made-up records: its noise protects nobody, and its ledger is never a real one.
 
         Args:
@@ -123,16 +113,12 @@ class Agent:
         name, records = policy.dataset, data_digest or shards.digest()
         randomness: Randomness = SystemRandomness()
         if dry_run is not None:
-            name, records, randomness = (
-                f"dry run of {name}",
-                digest("dry run", records),
-                SeededRandomness(dry_run),
-            )
-        opened = (registry or LedgerRegistry(default_folder())).ledger(
-            ledger, name, records, Relation.parse(policy.relation)
-        )
-        given: dict[str, Any] = {"members": (member,), "persons": persons, "dry_run": dry_run is not None}
-        return cls(shards, policy, opened, randomness, **given)
+            name, records = f"dry run of {name}", digest("dry run", records)
+            randomness = SeededRandomness(dry_run)
+        machine = registry or LedgerRegistry(default_folder())
+        opened = machine.ledger(ledger, name, records, Relation.parse(policy.relation))
+        dry = dry_run is not None
+        return cls(shards, policy, opened, randomness, members=(member,), persons=persons, dry_run=dry)
 
     # -- joining ---------------------------------------------------------------------------------------------------
 
@@ -146,34 +132,24 @@ class Agent:
         Raises:
             Refused: The policy, the budget or the records do not allow these terms; nothing was spent.
         """
-        try:
-            self._join(run, agreement)
-        except InputError as error:
-            raise self._refusal(f"the terms cannot be met: {error}") from None
-        except Refused as refused:
-            raise self._refusal(str(refused)) from None
-
-    def _join(self, run: str, agreement: Agreement) -> None:
-        if not is_name(run) or not isinstance(agreement, Agreement):
-            raise Refused("a run needs a name of at most 100 letters and agreed terms.")
-        agreement = agreement.checked()
-        policy = self._policy_of(run)
-        if policy is not None:
-            self._check_policy(policy.tightened_by(self.policy), agreement)
-        plan = agreement.plan()
-        if self._members.max() >= plan.setting.agents:
-            raise Refused(f"the terms are for {plan.setting.agents} agents, and none is number {self._members.max()}.")
-        rows = plan.take(self._members)
-        check_shards(agreement, rows, self.shards)
-        if not self.randomness.simulated:
-            check_real(rows)
-        if policy is not None:
-            terms = {**agreement.describe(), "policy": asdict(policy)}
-            self.ledger.reserve(run, agreement.digest, rows.tallies(), policy.budget, terms, policy.reserve)
-        usable = usable_records(rows, self.shards, self._persons, agreement.classes)
-        joined = RunState(agreement.digest, rows, usable, agreement, policy, begin(rows), 0)
-        joined.recall(self.ledger, run)
-        self._joined[run] = joined
+        with self._noting("the terms cannot be met"):
+            if not is_name(run) or not isinstance(agreement, Agreement):
+                raise Refused("a run needs a name of at most 100 letters and agreed terms.")
+            agreement = agreement.checked()
+            plan, usable, policy = admit(
+                run,
+                agreement,
+                members=self._members,
+                shards=self.shards,
+                persons=self._persons,
+                policy=self.policy,
+                ledger=self.ledger,
+                simulated=self.randomness.simulated,
+            )
+            state = begin(plan)
+            joined = self._begun(run, agreement.digest, plan, usable, state, agreement=agreement, policy=policy)
+            joined.recall()
+            self._joined[run] = joined
 
     def simulate(self, run: str, plan: Plan, state: AgentState, round: int) -> None:
         """Joins a simulated run by its plan, at any round; there is no policy to ask and no budget to hold.
@@ -190,16 +166,10 @@ class Agent:
         if self.policy is not None:
             raise InputError("an agent with a policy joins runs on agreed terms; plans are for simulations.")
         usable = usable_records(plan, self.shards)
-        self._joined[run] = RunState(run, plan, usable, None, None, state, round)
+        self._joined[run] = self._begun(run, run, plan, usable, state, round=round)
 
-    def _policy_of(self, run: str) -> Policy | None:
-        """The policy a run is under: that of its joining, also after a restart."""
-        terms = self.ledger.terms(run)
-        if self.policy is None or terms is None:
-            return self.policy
-        if "policy" not in terms:
-            raise Refused(f"the name {run!r} is taken in this ledger.")
-        return from_table(Policy, terms["policy"], "the policy")
+    def _begun(self, run: str, digest: str, plan: Plan, usable: Shards, state: AgentState, **more: Any) -> RunState:
+        return RunState(run, digest, plan, usable, self._repetitions, self.ledger, self._random_bits, state, **more)
 
     # -- answering -------------------------------------------------------------------------------------------------
 
@@ -217,52 +187,20 @@ class Agent:
         """
         # A simulation has its one pool around all rounds; an owner's numbers must not depend on its own threads.
         pool = nullcontext() if self.policy is None else one_thread_pool()
-        try:
-            with pool:
-                return self._debited(request)
-        except Refused as refused:
-            raise self._refusal(str(refused)) from None
-        except InputError as error:
-            raise self._refusal(f"the step cannot be computed: {error}") from None
-        except ConvergenceError:
-            if self.policy is None:
-                raise
-            # What it says of gradients is a fact about the records, and stays here.
-            raise self._refusal("the step cannot be computed: the solver did not reach its tolerance.") from None
-
-    def _debited(self, request: Request) -> Release:
-        """The release of a step, in the ledger: made now, or found there."""
-        joined = self._known(request)
-        alone = joined.plan.algorithm.consensus.decentralised  # then each of the batch hears something else
-        rows = self._members.size if alone else self._groups
-        inputs = request.arrays((rows, joined.plan.setting.dimension))
-        step = str(request.step)
-        mark = digest(step, inputs[-1].tobytes())  # how it caught up does not matter to an answer that was given
-        if request.seen is not None:
-            self.ledger.check_seal(request.seen)
-        stored = self.ledger.find(request.run, step)
-        if stored is None and self.ledger.position(request.run) != joined.position:
-            joined.recall(self.ledger, request.run)  # another process went on with the run, perhaps by this very step
-            stored = self.ledger.find(request.run, step)
-        if stored is not None:
-            if stored.inputs != mark:
-                raise Refused(f"run {request.run!r}, step {step} was answered for other inputs.")
-            return _release(stored)
-        budget = self._budget(joined)
-        if request.step == EVALUATION:
-            release, state, round = self._evaluate(joined, inputs[0]), joined.state, joined.round
-        else:
-            round = int(request.step)
-            release, state = self._round(joined, request, inputs)
-        kept = {**state.to_arrays(), "round": np.array(round)}
-        made = Step(request.run, step, mark, release.events, release.value, kept, joined.position)
-        stored = self.ledger.commit(made, budget)
-        if stored.value is release.value:
-            joined.state, joined.round = state, round
-            joined.position = 0 if stored.seal is None else stored.seal.number
-        else:  # another process was faster; its release stands, and so does its state
-            joined.recall(self.ledger, request.run)
-        return _release(stored)
+        with self._noting("the step cannot be computed"), pool:
+            if type(request) is not Request:
+                raise Refused("that is not a request.")
+            request.check()
+            joined = self._joined.get(request.run)
+            if joined is None:
+                raise Refused(f"run {request.run!r} was not joined.")
+            try:
+                return joined.answer(request, partial(self._budget, joined))
+            except ConvergenceError:
+                if self.policy is None:
+                    raise
+                # What it says of gradients is a fact about the records, and stays here.
+                raise InputError("the solver did not reach its tolerance.") from None
 
     def rounds_answered(self, run: str) -> int:
         """How many rounds of a run it has answered: no secret, since the answers are not.
@@ -279,7 +217,7 @@ class Agent:
         joined = self._joined.get(run) if is_name(run) else None
         if joined is None:
             raise self._refusal("that run was not joined.")
-        joined.recall(self.ledger, run)
+        joined.recall()
         return joined.round
 
     def repeat(self, run: str, round: int) -> Release:
@@ -300,27 +238,7 @@ class Agent:
         stored = self.ledger.find(run, str(round)) if known else None
         if stored is None:
             raise self._refusal("there is no such release.")
-        return _release(stored)
-
-    def _known(self, request: Request) -> RunState:
-        """The run of a request that makes sense on its face."""
-        if type(request) is not Request:
-            raise Refused("that is not a request.")
-        request.check()
-        joined = self._joined.get(request.run)
-        if joined is None:
-            raise Refused(f"run {request.run!r} was not joined.")
-        if type(request.digest) is not str or request.digest != joined.digest:
-            raise Refused(f"run {request.run!r} was joined on other terms.")
-        if request.step == EVALUATION:
-            if joined.plan.evaluation is None:
-                raise Refused(f"the terms of run {request.run!r} have no evaluation.")
-        elif not 1 <= int(request.step) <= joined.plan.setting.rounds:
-            raise Refused(f"the terms of run {request.run!r} have no such step.")
-        return joined
-
-    def _check_policy(self, policy: Policy, agreement: Agreement) -> None:
-        check_policy(policy, agreement, self.shards, self._persons, self.ledger.relation)
+        return as_release(stored)
 
     def _budget(self, joined: RunState) -> Budget:
         """The budget in force; what else today's policy has made stricter is checked as well."""
@@ -328,31 +246,8 @@ class Agent:
             return _UNLIMITED
         policy = joined.policy.tightened_by(self.policy)
         if policy != joined.policy:
-            self._check_policy(policy, joined.agreement)
+            check_policy(policy, joined.agreement, self.shards, self._persons, self.ledger.relation)
         return policy.budget
-
-    def _round(self, joined: RunState, request: Request, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
-        round, following = int(request.step), joined.round + 1
-        if round < following:
-            raise Refused(f"round {round} is closed; {following} is next.")
-        if round > following and joined.stragglers == WAIT:
-            raise Refused(f"round {following} is next, not {round}: the terms do not allow an owner to miss rounds.")
-        in_use = (
-            None if request.last_used is None else joined.release_in_use(self.ledger, request.run, request.last_used)
-        )
-        if round - following != len(inputs) - (1 if in_use is None else 2):
-            raise Refused(f"round {following} is next: round {round} needs the inputs of all rounds in between.")
-        rows = [self._to_rows(common) for common in inputs]
-        state = joined.caught_up(round, rows, in_use)
-        return solve_and_perturb(joined.plan, state, joined.shards, rows[-1], round, self._random_bits(round))
-
-    def _evaluate(self, joined: RunState, model: FloatArray) -> Release:
-        plan = joined.plan
-        assert plan.evaluation is not None
-        return release_error(plan.setting, plan.evaluation, joined.shards, self._to_rows(model), self._random_bits(0))
-
-    def _to_rows(self, common: FloatArray) -> FloatArray:
-        return np.repeat(common, self._members.size // len(common), axis=0)
 
     def _random_bits(self, round: int) -> RandomBits:
         return lambda purpose: self.randomness.stream(self._runs, self._members, round, purpose)
@@ -368,12 +263,10 @@ class Agent:
         Raises:
             Refused: There is no such run.
         """
-        try:
+        with self._noting("the run cannot be closed"):
             if not is_name(run):
                 raise Refused("that is not the name of a run.")
             self.ledger.finish(run)
-        except Refused as refused:
-            raise self._refusal(str(refused)) from None
         self._joined.pop(run, None)
 
     def state(self, run: str) -> AgentState:
@@ -387,6 +280,16 @@ class Agent:
         """
         return self._joined[run].state
 
+    @contextmanager
+    def _noting(self, failed: str) -> Iterator[None]:
+        """Makes a note of what is refused inside, and a refusal of what cannot be done."""
+        try:
+            yield
+        except Refused as refused:
+            raise self._refusal(str(refused)) from None
+        except InputError as error:
+            raise self._refusal(f"{failed}: {error}") from None
+
     def _refusal(self, reason: str) -> Refused:
         """Notes a refusal; if even that cannot be written, the refusal still stands."""
         with suppress(Refused):
@@ -395,7 +298,3 @@ class Agent:
 
 
 _UNLIMITED = Budget(1e300, 0.5)
-
-
-def _release(stored: Stored) -> Release:
-    return Release(stored.value, stored.events, stored.seal)
