@@ -276,8 +276,8 @@ def speed(cache: Cache, asked: argparse.Namespace) -> None:
     x = rng.standard_normal((40_000, 104)) * (3.0 / math.sqrt(104))
     y = x @ rng.standard_normal(104) + rng.standard_normal(40_000) > 0.0
     models = {
-        "seeded": PrivateLogisticRegression(norm_bound=3.2, random_state=0),
-        "secure": PrivateLogisticRegression(norm_bound=3.2),
+        "seeded": PrivateLogisticRegression(norm_bound=3.2, classes=[False, True], random_state=0),
+        "secure": PrivateLogisticRegression(norm_bound=3.2, classes=[False, True]),
     }
     _, first = seconds(lambda: models["seeded"].fit(x, y))
     print("\nseconds, best of 5")

@@ -25,15 +25,22 @@ def numbered(records, **fields):
 
 @pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
 def test_take_keeps_records_together(wrap):
-    dataset = numbered(5, features=wrap(np.arange(10.0).reshape(5, 2)))
+    usable = np.arange(5) != 3
+    dataset = numbered(5, features=wrap(np.arange(10.0).reshape(5, 2)), usable=usable)
     for rows in (np.array([3, 1]), [3, 1]):
         taken = dataset.take(rows)
         dense = taken.features if isinstance(taken.features, np.ndarray) else taken.features.toarray()
         assert dense.tolist() == [[6.0, 7.0], [2.0, 3.0]]
         assert taken.targets.tolist() == [1, 1]
         assert taken.owners.tolist() == ["o3", "o1"]
+        assert taken.usable.tolist() == [False, True]
         assert len(taken) == 2
     assert len(dataset.take(slice(1, 4))) == 3
+
+
+def test_it_is_said_of_every_record_whether_it_counts():
+    with pytest.raises(InputError, match=r"5 records, but usable has the shape \(4,\)"):
+        numbered(5, usable=np.ones(4, dtype=bool))
 
 
 def test_types_are_settled():

@@ -7,6 +7,7 @@ import pytest
 from own_parts import somebody  # noqa: F401
 
 BOUND = 4.0
+CLASSES = ["no", "yes"]
 NOISELESS = 1e9  # an epsilon at which the noise is far below what is compared
 
 
@@ -36,8 +37,8 @@ def numbers(margins: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture
-def exact() -> dict[str, Any]:
-    """Parameters of a fit that finds the optimum: exact solves, hardly any noise, seeded."""
+def exact_numbers() -> dict[str, Any]:
+    """Parameters of a regression that finds the optimum: exact solves, hardly any noise, seeded."""
     return {
         "epsilon": NOISELESS,
         "algorithm": "pvp",
@@ -48,6 +49,18 @@ def exact() -> dict[str, Any]:
 
 
 @pytest.fixture
-def quick() -> dict[str, Any]:
-    """Parameters of a fit that is over at once and leaks nothing."""
+def exact(exact_numbers: dict[str, Any]) -> dict[str, Any]:
+    """The same of a classifier of `labels`."""
+    return exact_numbers | {"classes": CLASSES}
+
+
+@pytest.fixture
+def quick_numbers() -> dict[str, Any]:
+    """Parameters of a regression that is over at once; a bound on targets has to be given besides."""
     return {"algorithm": "dp-admm", "rounds": 5, "norm_bound": BOUND, "random_state": 0}
+
+
+@pytest.fixture
+def quick(quick_numbers: dict[str, Any]) -> dict[str, Any]:
+    """The same of a classifier of `labels`, which leaks nothing."""
+    return quick_numbers | {"classes": CLASSES}

@@ -72,7 +72,7 @@ def test_probabilities_and_labels_follow_from_the_scores(quick, rows, labels):
 
 def test_several_classes_are_told_apart(exact):
     rows, labels = make_blobs(240, centers=[[2, 0], [-2, 1], [0, -2]], cluster_std=0.4, random_state=0)
-    exact |= {"algorithm": "dpsgd", "rounds": 150}
+    exact |= {"algorithm": "dpsgd", "rounds": 150, "classes": [5, 15, 25]}
     model = PrivateLogisticRegression(**exact).fit(rows, 10 * labels + 5)
     assert model.coef_.shape == (3, 2)
     assert model.classes_.tolist() == [5, 15, 25]
@@ -83,36 +83,42 @@ def test_several_classes_are_told_apart(exact):
 
 def test_an_intercept_is_found(exact, rows, margins):
     labels = margins > 1.0
-    model = PrivateLogisticRegression(**exact).fit(rows, labels)
+    model = PrivateLogisticRegression(**exact | {"classes": [False, True]}).fit(rows, labels)
     np.testing.assert_allclose(-model.intercept_[0] / model.coef_[0, :2], [1.0, -1.0], atol=0.25)
     assert model.score(rows, labels) > 0.95
 
 
 def test_classes_may_be_given_beforehand(quick, rows, labels):
-    model = PrivateLogisticRegression(**quick, classes=["yes", "no", "perhaps"]).fit(rows, labels)
+    model = PrivateLogisticRegression(**quick | {"classes": ["yes", "no", "perhaps"]}).fit(rows, labels)
     assert model.classes_.tolist() == ["no", "perhaps", "yes"]
     assert model.coef_.shape == (3, 3)
     assert any("labels, as given" in text for text in model.privacy_.public)
-    one = PrivateLinearSVC(**quick, classes=["no", "yes"]).fit(rows, np.full(300, "no"))
-    assert one.classes_.tolist() == ["no", "yes"]
-    with pytest.raises(ValueError, match=r"label 'yes' in y is not one of the classes \['no'\]"):
-        PrivateLogisticRegression(**quick, classes=["no"]).fit(rows, labels)
+    many = PrivateLogisticRegression(**quick | {"classes": range(30), "rounds": 1}).fit(rows, np.arange(300) % 3)
+    assert many.classes_.tolist() == list(range(30))
 
 
-def test_labels_found_in_y_are_said_to_be_public(quick, rows, labels):
-    model = PrivateLogisticRegression(**quick).fit(rows, labels)
-    assert any("labels, as found in y" in text for text in model.privacy_.public)
+@pytest.mark.parametrize("classes", [["no"], []])
+def test_fewer_than_two_classes_are_refused(quick, rows, labels, classes):
+    with pytest.raises(ValueError, match="needs two classes or more"):
+        PrivateLogisticRegression(**quick | {"classes": classes}).fit(rows, labels)
 
 
+def test_labels_of_another_type_than_the_classes_are_refused(quick, rows, labels):
+    with pytest.raises(ValueError, match="no label can be one of them"):
+        PrivateLogisticRegression(**quick | {"classes": [0, 1]}).fit(rows, labels)
+
+
+@pytest.mark.filterwarnings("ignore:classes was taken from the data")
 def test_what_cannot_be_learned_is_refused(quick, rows, labels, margins):
-    with pytest.raises(ValueError, match="one class, 'no'"):
-        PrivateLogisticRegression(**quick).fit(rows, np.full(300, "no"))
+    unsaid = quick | {"classes": None}
+    with pytest.raises(ValueError, match=r"not one class or none: \['no'\]"):
+        PrivateLogisticRegression(**unsaid).fit(rows, np.full(300, "no"))
     with pytest.raises(ValueError, match="Only binary classification is supported"):
-        PrivateLinearSVC(**quick).fit(rows, np.arange(300) % 3)
+        PrivateLinearSVC(**unsaid).fit(rows, np.arange(300) % 3)
     with pytest.raises(ValueError, match="Only binary classification is supported"):
-        PrivateLinearSVC(**quick, classes=[0, 1, 2]).fit(rows, np.arange(300) % 2)
+        PrivateLinearSVC(**quick | {"classes": [0, 1, 2]}).fit(rows, np.arange(300) % 2)
     with pytest.raises(ValueError, match="Unknown label type"):
-        PrivateLogisticRegression(**quick).fit(rows, margins)
+        PrivateLogisticRegression(**unsaid).fit(rows, margins)
 
 
 @pytest.mark.parametrize(

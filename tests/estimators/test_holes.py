@@ -7,13 +7,14 @@ from dpadmm.estimators import PrivacyLeakWarning, PrivateLinearSVC, PrivateLogis
 from dpadmm.release.random_bits import SystemRandomness
 
 
-def test_secure_noise_does_not_make_up_for_a_leak(quick, rows, numbers, labels):
+def test_secure_noise_does_not_make_up_for_a_leak(quick, quick_numbers, rows, numbers, labels):
     """`private` is for everything that was done with the records, not for the noise alone."""
     secure = quick | {"random_state": None}
     for model, targets, leak in (
         (PrivateLogisticRegression(**secure | {"norm_bound": None}), labels, "norm_bound"),
         (PrivateLinearSVC(**secure | {"norm_bound": None}), labels, "norm_bound"),
-        (PrivateRidge(**secure), numbers, "target_bound"),
+        (PrivateLogisticRegression(**secure | {"classes": None}), labels, "classes"),
+        (PrivateRidge(**quick_numbers | {"random_state": None}), numbers, "target_bound"),
     ):
         with pytest.warns(PrivacyLeakWarning, match=leak):
             model.fit(rows, targets)

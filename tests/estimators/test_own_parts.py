@@ -19,12 +19,12 @@ CLASSIFIERS = ESTIMATORS[:2]
 
 
 @pytest.fixture
-def fitted(quick, rows, labels, numbers):
+def fitted(quick, quick_numbers, rows, labels, numbers):
     """fitted(kind, **changes): an estimator of this kind, fitted to what it is for."""
 
     def fit(kind, **changes):
-        more = {} if kind in CLASSIFIERS else {"target_bound": 80.0}
-        return kind(**quick | more | changes).fit(rows, labels if kind in CLASSIFIERS else numbers)
+        terms = quick if kind in CLASSIFIERS else quick_numbers | {"target_bound": 80.0}
+        return kind(**terms | changes).fit(rows, labels if kind in CLASSIFIERS else numbers)
 
     return fit
 

@@ -76,11 +76,11 @@ def test_a_bound_taken_from_the_data_is_a_leak(quick, rows, labels):
     np.testing.assert_allclose(model.coef_, told.coef_, rtol=1e-12)
 
 
-def test_so_is_a_bound_on_targets(quick, rows, numbers):
-    model = PrivateRidge(**quick)
+def test_so_is_a_bound_on_targets(quick_numbers, rows, numbers):
+    model = PrivateRidge(**quick_numbers)
     with pytest.warns(PrivacyLeakWarning, match="target_bound was taken from the data: the largest target"):
         model.fit(rows, numbers)
-    told = PrivateRidge(**quick, target_bound=float(np.abs(numbers).max())).fit(rows, numbers)
+    told = PrivateRidge(**quick_numbers, target_bound=float(np.abs(numbers).max())).fit(rows, numbers)
     np.testing.assert_array_equal(model.coef_, told.coef_)
 
 
@@ -168,7 +168,9 @@ def test_the_defaults_learn_at_a_small_epsilon(seed):
     draw = np.random.default_rng(5)
     rows = draw.uniform(-0.5, 0.5, size=(20_000, 4)) + np.array([0.5, 0.0, 0.0, 0.0])
     labels = rows @ [1.0, 2.0, -1.0, 0.0] > 0.5
-    model = PrivateLogisticRegression(norm_bound=1.5, random_state=seed, n_agents=2).fit(rows, labels)
+    model = PrivateLogisticRegression(norm_bound=1.5, classes=[False, True], random_state=seed, n_agents=2).fit(
+        rows, labels
+    )
     assert model.score(rows, labels) > 0.9
     assert model.privacy_.epsilon <= 1.0
     assert model.privacy_.private == (seed is None)

@@ -18,17 +18,17 @@ def rounded(left, level, width):
 
 
 @pytest.mark.parametrize("alpha", [30.0, 1000.0])
-def test_without_noise_it_is_scikit_learns_ridge(exact, rows, numbers, alpha):
-    exact |= {"alpha": alpha, "fit_intercept": False}
-    private = PrivateRidge(**exact, target_bound=TARGETS).fit(rows, numbers)
+def test_without_noise_it_is_scikit_learns_ridge(exact_numbers, rows, numbers, alpha):
+    exact_numbers |= {"alpha": alpha, "fit_intercept": False}
+    private = PrivateRidge(**exact_numbers, target_bound=TARGETS).fit(rows, numbers)
     plain = Ridge(alpha=alpha, fit_intercept=False).fit(rows, numbers)
     np.testing.assert_allclose(private.coef_, plain.coef_, atol=0.03)
     assert private.intercept_ == 0.0
 
 
-def test_an_intercept_is_in_the_units_of_the_target(exact, rows, numbers):
-    exact |= {"algorithm": "dpsgd", "rounds": 2000}
-    model = PrivateRidge(**exact, target_bound=TARGETS).fit(rows, numbers + 25.0)
+def test_an_intercept_is_in_the_units_of_the_target(exact_numbers, rows, numbers):
+    exact_numbers |= {"algorithm": "dpsgd", "rounds": 2000}
+    model = PrivateRidge(**exact_numbers, target_bound=TARGETS).fit(rows, numbers + 25.0)
     plain = Ridge(alpha=0.0).fit(rows, numbers + 25.0)
     assert model.intercept_ == pytest.approx(plain.intercept_, abs=0.1)
     assert model.score(rows, numbers + 25.0) == pytest.approx(plain.score(rows, numbers + 25.0), abs=1e-3)
@@ -37,11 +37,11 @@ def test_an_intercept_is_in_the_units_of_the_target(exact, rows, numbers):
 
 @pytest.mark.parametrize(("penalty", "power", "alpha"), [("l2", 2, 0.5), ("l1", 1, 0.05)])
 @pytest.mark.parametrize("level", [0.5, 0.9])
-def test_without_noise_it_minimises_the_rounded_check_loss(exact, rows, numbers, penalty, power, alpha, level):
-    exact |= {"algorithm": "dpsgd", "rounds": 3000, "fit_intercept": False}
-    private = PrivateQuantileRegressor(**exact, quantile=level, penalty=penalty, alpha=alpha, target_bound=TARGETS).fit(
-        rows, numbers
-    )
+def test_without_noise_it_minimises_the_rounded_check_loss(exact_numbers, rows, numbers, penalty, power, alpha, level):
+    exact_numbers |= {"algorithm": "dpsgd", "rounds": 3000, "fit_intercept": False}
+    private = PrivateQuantileRegressor(
+        **exact_numbers, quantile=level, penalty=penalty, alpha=alpha, target_bound=TARGETS
+    ).fit(rows, numbers)
 
     def objective(halves):
         model = halves[:3] - halves[3:]
@@ -52,27 +52,27 @@ def test_without_noise_it_minimises_the_rounded_check_loss(exact, rows, numbers,
     np.testing.assert_allclose(private.coef_, found[:3] - found[3:], atol=0.1)
 
 
-def test_higher_quantiles_lie_higher(exact, rows, numbers):
-    exact |= {"algorithm": "dpsgd", "rounds": 1500}
+def test_higher_quantiles_lie_higher(exact_numbers, rows, numbers):
+    exact_numbers |= {"algorithm": "dpsgd", "rounds": 1500}
     models = [
-        PrivateQuantileRegressor(**exact, quantile=level, target_bound=TARGETS).fit(rows, numbers)
+        PrivateQuantileRegressor(**exact_numbers, quantile=level, target_bound=TARGETS).fit(rows, numbers)
         for level in (0.2, 0.8)
     ]
     shares = [np.mean(numbers <= model.predict(rows)) for model in models]
     assert shares == pytest.approx([0.2, 0.8], abs=0.12)
 
 
-def test_targets_beyond_the_bound_are_clipped(quick, rows, numbers):
+def test_targets_beyond_the_bound_are_clipped(quick_numbers, rows, numbers):
     far = np.where(np.arange(300) == 0, 1e9, numbers)
     cut = np.clip(far, -TARGETS, TARGETS)
-    one, other = (PrivateRidge(**quick, target_bound=TARGETS).fit(rows, values) for values in (far, cut))
+    one, other = (PrivateRidge(**quick_numbers, target_bound=TARGETS).fit(rows, values) for values in (far, cut))
     np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
-def test_rows_beyond_the_bound_are_shortened(quick, rows, numbers):
-    quick |= {"norm_bound": 1.0, "target_bound": TARGETS}
+def test_rows_beyond_the_bound_are_shortened(quick_numbers, rows, numbers):
+    quick_numbers |= {"norm_bound": 1.0, "target_bound": TARGETS}
     short = rows * np.minimum(1.0, 1.0 / np.linalg.norm(rows, axis=1))[:, None]
-    one, other = (PrivateRidge(**quick).fit(values, numbers) for values in (rows, short))
+    one, other = (PrivateRidge(**quick_numbers).fit(values, numbers) for values in (rows, short))
     np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-9)
 
 
@@ -85,6 +85,6 @@ def test_rows_beyond_the_bound_are_shortened(quick, rows, numbers):
         ({"quantile": -0.5}, "quantile -0.5"),
     ],
 )
-def test_wrong_parameters_are_named_when_fitting(quick, rows, numbers, change, message):
+def test_wrong_parameters_are_named_when_fitting(quick_numbers, rows, numbers, change, message):
     with pytest.raises(ValueError, match=message):
-        PrivateQuantileRegressor(**{"target_bound": TARGETS} | quick | change).fit(rows, numbers)
+        PrivateQuantileRegressor(**{"target_bound": TARGETS} | quick_numbers | change).fit(rows, numbers)

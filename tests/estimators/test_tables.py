@@ -55,10 +55,10 @@ def test_the_longest_row_is_the_same_of_sparse_rows(quick, rows, labels):
     np.testing.assert_allclose(model.coef_, dense.coef_, rtol=1e-9)
 
 
-def test_neither_rows_nor_targets_are_changed(quick, rows, numbers):
+def test_neither_rows_nor_targets_are_changed(quick_numbers, rows, numbers):
     before, targets = rows.copy(), numbers.copy()
     rows.flags.writeable = numbers.flags.writeable = False
-    PrivateRidge(**quick | {"norm_bound": 1.0}, target_bound=1.0).fit(rows, numbers)
+    PrivateRidge(**quick_numbers | {"norm_bound": 1.0}, target_bound=1.0).fit(rows, numbers)
     np.testing.assert_array_equal(rows, before)
     np.testing.assert_array_equal(numbers, targets)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from dpadmm._arrays import BoolArray
 from dpadmm.datasets.cells import first, place
 from dpadmm.datasets.encoding import Encoder
 from dpadmm.errors import InputError
@@ -67,6 +68,7 @@ class Dataset:
     norm_bound: a public row norm that suits them, to clip to where the user names none.
     basis: the functions whose coefficients the features are, when the records are curves.
     truth: the coefficient function the targets were simulated with, at times in [0, 1].
+    usable: which records count; the others contribute zero. None: all.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Dataset:
     norm_bound: float | None = None
     basis: Basis | None = None
     truth: Callable[[np.ndarray], np.ndarray] | None = None
+    usable: BoolArray | None = None
 
     def __post_init__(self) -> None:
         _check_lengths(self)
@@ -101,7 +104,8 @@ class Dataset:
     def take(self, rows: np.ndarray | Sequence[int] | slice) -> Dataset:
         """The data set of these records, in this order; what is held out stays as it is."""
         owners = None if self.owners is None else self.owners[rows]
-        return replace(self, features=self.features[rows], targets=self.targets[rows], owners=owners)
+        usable = None if self.usable is None else self.usable[rows]
+        return replace(self, features=self.features[rows], targets=self.targets[rows], owners=owners, usable=usable)
 
 
 def split(dataset: Dataset, test: int | float, seed: int) -> tuple[Dataset, Dataset | None]:
@@ -128,6 +132,8 @@ def _check_lengths(dataset: Dataset) -> None:
         raise InputError(f"{dataset.name}: {records} records, but targets of shape {dataset.targets.shape}.")
     if dataset.owners is not None and len(dataset.owners) != records:
         raise InputError(f"{dataset.name}: {records} records, but {len(dataset.owners)} owners.")
+    if dataset.usable is not None and dataset.usable.shape != (records,):
+        raise InputError(f"{dataset.name}: {records} records, but usable has the shape {dataset.usable.shape}.")
     if len(dataset.feature_names) != width:
         raise InputError(f"{dataset.name}: {width} features, but {len(dataset.feature_names)} feature names.")
 

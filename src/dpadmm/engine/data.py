@@ -156,7 +156,8 @@ class Dealt:
         else:
             targets = loss.encode(self.records.targets, classes=classes)
             assert self.owner is not None
-            found = gather(self.records.features, targets, self.owner, names=self.names, **rows)
+            usable = self.records.usable
+            found = gather(self.records.features, targets, self.owner, names=self.names, usable=usable, **rows)
         if self.held_out is None:
             return found, None
         alone = np.zeros(len(self.held_out), dtype=np.int64)

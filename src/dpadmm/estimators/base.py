@@ -1,12 +1,17 @@
-"""What the estimators have in common: bounds, owners, one fit, and what it cost."""
+"""What the estimators have in common: bounds, owners, one fit, and what it cost.
+
+What a fit does, says, warns of or refuses is a function of parameters, of public facts (`FitTask.public`) and of what
+was released. A public parameter that is not given is taken from the records, which is told before a record is looked
+at. Where everything is given, no record can make a fit fail: one that cannot be used contributes zero.
+"""
 
 from __future__ import annotations
 
 import secrets
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpadmm._arrays import FloatArray
+from dpadmm._arrays import BoolArray, FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
 from dpadmm.estimators.privacy import OwnerSpent, Privacy, PrivacyLeakWarning
@@ -27,6 +32,12 @@ if TYPE_CHECKING:
 
 _LARGEST_SEED = 2**31 - 1
 
+PUBLIC: tuple[str, ...] = (
+    "the number of columns, their names, and whether rows are dense or sparse",
+    "the owners, and the number of records of each",
+    "that all entries are finite numbers: others are refused, as scikit-learn refuses them",
+)
+
 
 @dataclass
 class FitTask:
@@ -34,12 +45,13 @@ class FitTask:
 
     loss: str | None  # None: as `auto` chooses it
     targets: NDArray[Any]
+    usable: BoolArray  # which of them are valid; the records of the others contribute zero
     classes: tuple[str, ...] | None
     weight: float | None  # None: the library's own, which is next to nothing
     target_bound: float = 1.0
     degree: int = 2  # of the loss, in the targets
-    leaked: list[str] = field(default_factory=list)
-    public: list[str] = field(default_factory=lambda: ["the number of columns, and of each owner's records"])
+    leaked: tuple[str, ...] = ()
+    public: tuple[str, ...] = PUBLIC
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -60,6 +72,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     strict: bool
     random_state: Any
 
+    from_records: ClassVar[dict[str, str]] = {"norm_bound": "the length of the longest row"}
+    """Public parameters, and what stands for each of them where it is not given: that is covered by no epsilon."""
+
+    def _leaks(self) -> tuple[str, ...]:
+        """What will be taken from the records, by the parameters alone: told, or refused, before one is looked at."""
+        leaks = tuple(
+            f"{name} was taken from the data: {what} is not covered by epsilon."
+            for name, what in self.from_records.items()
+            if getattr(self, name) is None
+        )
+        self._warn(leaks)
+        return leaks
+
     def _learn(self, X: Any, task: FitTask, owners: Any) -> FloatArray:
         """Fits, says what it cost, and returns the model (columns with the intercept's, outputs) in the units of X."""
         # Here, so that importing the estimators does not wait for compilers.
@@ -70,12 +95,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
         secure, seed = self._randomness()
         names = inputs.owner_names(owners, X.shape[0])
-        bound = self._given_or_leaked(task, "norm_bound", X, inputs.longest, "the length of the longest row")
-        self._warn(task.leaked)
+        rows = inputs.canonical(X)
+        bound = inputs.longest(rows) if self.norm_bound is None else inputs.positive("norm_bound", self.norm_bound)
+        rows, finite = inputs.scaled(rows, bound)
         dataset = Dataset(
             name="the records",
-            features=inputs.scaled(X, bound),
+            features=rows,
             targets=task.targets,
+            usable=task.usable & finite,
             classes=task.classes,
             feature_names=tuple(map(str, getattr(self, "feature_names_in_", range(X.shape[1])))),
             owners=names,
@@ -142,15 +169,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return True, secrets.randbelow(_LARGEST_SEED)
         return False, int(check_random_state(self.random_state).randint(_LARGEST_SEED))
 
-    def _given_or_leaked(self, task: FitTask, name: str, values: Any, found: Any, what: str) -> float:
-        """A public bound, or the one that the records have, which is then told to everybody."""
-        given = getattr(self, name)
-        if given is not None:
-            return inputs.positive(name, given)
-        task.leaked.append(f"{name} was taken from the data: {what} is not covered by epsilon.")
-        return float(found(values))
-
     def _warn(self, texts: Sequence[str]) -> None:
+        """For methods that `fit` calls: warnings point at the line that fits."""
         for text in texts:
             if self.strict:
                 raise InputError(f"{text} With strict=True that is an error; give the value, which must be public.")
@@ -197,8 +217,8 @@ def _privacy(prepared: Prepared, fitted: Fitted, task: FitTask) -> Privacy:
         rounds=prepared.plan.setting.rounds,
         secure=fitted.secure,
         owners=tuple(OwnerSpent(str(name), records, guarantee) for name, records, guarantee in owners),
-        leaked=tuple(task.leaked),
-        public=tuple(task.public),
+        leaked=task.leaked,
+        public=task.public,
         warnings=tuple(prepared.warnings),
     )
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.estimators import inputs
-from dpadmm.estimators.base import FitTask, PrivateLinearModel
+from dpadmm.estimators.base import PUBLIC, FitTask, PrivateLinearModel
 from dpadmm.spec.declare import AUTO, DEFAULTS
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: ignore[misc]
     """Classes from the side of a plane; the set of labels is public."""
+
+    from_records = PrivateLinearModel.from_records | {"classes": "the set of labels"}
 
     def __init__(
         self,
@@ -65,32 +67,39 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel, ABC):  # type: igno
 
         Args:
             X: Rows, dense or sparse.
-            y: Their labels.
+            y: Their labels. Where classes are given, a record with another label contributes zero.
             owners: Who holds each record; None: `n_agents` share them at random.
 
         Returns:
             Itself, fitted.
 
         Raises:
-            InputError: A parameter is wrong, the budget does not suffice, or there is one class only, or a recipe
-                of one's own is to protect records.
+            InputError: A parameter is wrong, the budget does not suffice, or a recipe of one's own is to protect
+                records; or no classes are given and y has one only.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
-        check_classification_targets(y)
-        self._check_labels(y)
-        found, codes, told = _coded(y, self.classes)
-        if len(found) < 2:
-            raise InputError(f"a classifier needs records of two classes; there is one class, {found.tolist()[0]!r}.")
+        leaked, public, given = self._leaks(), PUBLIC, self.classes is not None
+        if given:
+            known = self._distinct(np.asarray(self.classes))
+            y, public = inputs.labels_apart(y), (*public, "the set of labels, as given")
+        X, y = validate_data(self, X, y, accept_sparse=inputs.SPARSE, dtype=np.float64)
+        if not given:
+            check_classification_targets(y)
+            known = self._distinct(y)
+        codes, usable = inputs.coded(y, known)
         weight = None if self.C is None else 1.0 / (inputs.positive("C", self.C) * X.shape[0])
-        task = FitTask(self._loss(len(found)), codes, tuple(map(str, found)), weight)
-        task.public.append(told)
+        names = tuple(map(str, known))
+        task = FitTask(self._loss(len(known)), codes, usable, names, weight, leaked=leaked, public=public)
         matrix = self._learn(X, task, owners)
-        self.classes_ = found
+        self.classes_ = known
         self.coef_, self.intercept_ = matrix[:-1].T.copy(), matrix[-1].copy()
         return self
 
-    def _check_labels(self, y: NDArray[Any]) -> None:
-        """Raises an error for labels that this classifier is not for."""
+    def _distinct(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """The different labels, in order; an error where there are not as many as this classifier is for."""
+        found: NDArray[Any] = np.unique(labels)
+        if found.size < 2:
+            raise InputError(f"a classifier needs two classes or more, not one class or none: {found.tolist()}.")
+        return found
 
     @abstractmethod
     def _loss(self, classes: int) -> str | None:
@@ -155,7 +164,8 @@ class PrivateLogisticRegression(PrivateClassifier):
         norm_bound: Public; longer rows are shortened to it while fitting, and left as they are when predicting, so
             it
             should be no shorter than rows usually are. None: the longest row's length, which leaks.
-        classes: The set of labels, which is public; None: those in y, which are then held to be public.
+        classes: The set of labels, which is public; a record with another label contributes zero. None: those in y,
+            which leaks.
         fit_intercept: Whether the model has an intercept.
         n_agents: Owners that share the records at random, where `fit` is not told who owns them.
         topology: Who talks to whom, for recipes without a server: "ring:5", or a networkx graph whose nodes are the
@@ -238,7 +248,8 @@ class PrivateLinearSVC(PrivateClassifier):
         norm_bound: Public; longer rows are shortened to it while fitting, and left as they are when predicting, so
             it
             should be no shorter than rows usually are. None: the longest row's length, which leaks.
-        classes: The set of labels, which is public; None: those in y, which are then held to be public.
+        classes: The set of labels, which is public; a record with another label contributes zero. None: those in y,
+            which leaks.
         fit_intercept: Whether the model has an intercept.
         n_agents: Owners that share the records at random, where `fit` is not told who owns them.
         topology: Who talks to whom, for recipes without a server: "ring:5", or a networkx graph whose nodes are the
@@ -252,11 +263,11 @@ class PrivateLinearSVC(PrivateClassifier):
         random_state: A seed; None: noise that cannot be repeated.
     """
 
-    def _check_labels(self, y: NDArray[Any]) -> None:
-        labels = y if self.classes is None else np.asarray(self.classes)
-        kind = type_of_target(labels, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise InputError(f"Only binary classification is supported. The type of the target is {kind}.")
+    def _distinct(self, labels: NDArray[Any]) -> NDArray[Any]:
+        found = super()._distinct(labels)
+        if found.size > 2:
+            raise InputError("Only binary classification is supported. The type of the target is multiclass.")
+        return found
 
     def _loss(self, classes: int) -> str | None:
         return "smoothed-hinge"
@@ -277,16 +288,3 @@ class PrivateLinearSVC(PrivateClassifier):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def _coded(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], NDArray[np.int64], str]:
-    """The labels in order, which of them each record has, and what is public about them."""
-    if classes is None:
-        found, codes = np.unique(y, return_inverse=True)
-        return found, codes.astype(np.int64), "the set of labels, as found in y (give classes to say it beforehand)"
-    known = np.unique(np.asarray(classes))
-    codes = np.searchsorted(known, y).clip(max=len(known) - 1)
-    wrong = known[codes] != y
-    if wrong.any():
-        raise InputError(f"label {y.tolist()[np.argmax(wrong)]!r} in y is not one of the classes {known.tolist()}.")
-    return known, codes.astype(np.int64), "the set of labels, as given"

@@ -26,6 +26,7 @@ class PrivateRegressor(RegressorMixin, PrivateLinearModel, ABC):  # type: ignore
     """Numbers, learned in units of a public bound on their size."""
 
     degree = 2  # of the loss, in the targets
+    from_records = PrivateLinearModel.from_records | {"target_bound": "the largest target"}
 
     def __init__(
         self,
@@ -77,11 +78,13 @@ class PrivateRegressor(RegressorMixin, PrivateLinearModel, ABC):  # type: ignore
             InputError: A parameter is wrong, the budget does not suffice, or a recipe of one's own is to protect
                 records.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        leaked = self._leaks()
+        X, y = validate_data(self, X, y, accept_sparse=inputs.SPARSE, dtype=np.float64, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
-        task = FitTask(self._loss(), y, None, self._weight(X.shape[0]), degree=self.degree)
-        task.target_bound = self._given_or_leaked(task, "target_bound", y, inputs.farthest, "the largest target")
-        task.targets = np.clip(y / task.target_bound, -1.0, 1.0)
+        given = self.target_bound
+        bound = inputs.farthest(y) if given is None else inputs.positive("target_bound", given)
+        targets, usable = inputs.clipped(y, bound)
+        task = FitTask(self._loss(), targets, usable, None, self._weight(X.shape[0]), bound, self.degree, leaked)
         matrix = self._learn(X, task, owners)
         self.coef_, self.intercept_ = matrix[:-1, 0].copy(), float(matrix[-1, 0])
         return self
