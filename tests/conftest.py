@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+# Read when BLAS is loaded, and inherited by the processes that tests start. Where several processes have a pool of BLAS
+# threads each, these spin while they wait for a core, and products of small matrices take ten times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 import numba
 import pytest

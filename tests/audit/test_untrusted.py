@@ -322,6 +322,7 @@ FINDERS = {"leaking": leaking, "failing": failing, "NaN": everywhere(np.nan), "1
 def test_whoever_finds_a_minimiser_may_do_so_badly(finder, epsilon, monkeypatch):
     monkeypatch.setattr(exact, "newton", finder)
     recipe = ALGORITHMS["pvp"].tuned(tolerance=TOLERANCE)
-    found = audit(recipe, epsilon, DELTA, stage=Scenario(loss="smoothed-hinge"), transcripts=EACH, seed=1)
+    each = 500 if finder is failing else EACH  # after a failure agents are tried one by one
+    found = audit(recipe, epsilon, DELTA, stage=Scenario(loss="smoothed-hinge"), transcripts=each, seed=1)
     assert not found.violated
     assert found.ratio > 0.5
