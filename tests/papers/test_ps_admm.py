@@ -18,8 +18,8 @@ from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import Request
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy import gaussian, mixtures
-from dpadmm.privacy.accounting import ACCOUNTANTS, best
+from dpadmm.privacy import gaussian
+from dpadmm.privacy.accounting import ACCOUNTANTS, best, deltas
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import MixtureOfGaussiansDpEvent, Relation, flatten
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
@@ -207,7 +207,7 @@ def test_the_printed_noise_buys_far_less_than_it_claims(claimed, sigma, true):
     assert best({noise.events[0]: K}, 1e-3, ZERO_OUT).epsilon == pytest.approx(true, rel=0.05)
     mixture = noise.events[0].event
     assert isinstance(mixture, MixtureOfGaussiansDpEvent)
-    at_claim = mixtures.distribution(mixture, 1e-2).self_compose(K * S).get_delta_for_epsilon(claimed)
+    at_claim = deltas({mixture: K * S}, np.array([claimed]), ZERO_OUT)[0]
     drawn = 1 - (1 - 1 / M) ** (K * S)
     assert drawn == pytest.approx(0.519, abs=5e-4)
     held = gaussian.delta(claimed, math.sqrt(K * S) / (M * found))  # by the anchor, if it never is

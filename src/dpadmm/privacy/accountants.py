@@ -18,19 +18,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from dp_accounting import NeighboringRelation
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld import privacy_loss_distribution as plds
-from dp_accounting.rdp import RdpAccountant, compute_epsilon
+from dp_accounting.rdp import RdpAccountant
 from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 
 from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
-from dpadmm.privacy import gaussian, mixtures, objective
+from dpadmm.privacy import gaussian, objective
+from dpadmm.privacy.curves import LossCurve
 from dpadmm.privacy.events import (
     DpEvent,
     GaussianDpEvent,
@@ -48,6 +48,11 @@ from dpadmm.privacy.events import (
     flatten,
 )
 from dpadmm.privacy.zcdp import zcdp_epsilon
+
+_SMALLEST = 1e-15
+"""The smallest delta that a curve of deltas tells from 0."""
+
+_LARGEST = Fraction(2**1000)
 
 _GAUSSIAN = (GaussianDpEvent,)
 _PURE = (PureDpEvent, LaplaceDpEvent)
@@ -75,19 +80,41 @@ class Accountant(ABC):
         return all(self._knows(event) for event in flatten(tally))
 
     def epsilon(self, tally: Tally, delta: float, relation: Relation) -> float:
-        """The total epsilon: 0 for an empty tally, infinite for one with a non-private release."""
-        flat = flatten(tally)
+        """The total epsilon, rounded up: 0 for an empty tally, infinite for one with a non-private release."""
+        flat = self._understood(tally, relation)
         if not flat:
             return 0.0
+        return math.inf if any(_is_bare(event) for event in flat) else self._epsilon(flat, delta, relation)
+
+    def deltas(self, tally: Tally, epsilons: FloatArray, relation: Relation) -> FloatArray:
+        """An upper bound of the smallest delta at each epsilon, in both directions of the neighbours.
+
+        Args:
+            tally: What was released.
+            epsilons: (k,) where it is asked for; they may be negative.
+            relation: Which data sets count as neighbours.
+
+        Returns:
+            (k,) deltas. Where delta is below 1e-15, the bound may be as large as that.
+        """
+        flat, epsilons = self._understood(tally, relation), np.asarray(epsilons, dtype=np.float64)
+        if any(_is_bare(event) for event in flat):
+            return np.ones_like(epsilons)
+        above = self._deltas(flat, np.abs(epsilons), relation) if flat else np.zeros_like(epsilons)
+        # At a negative epsilon by the neighbours swapped: delta = 1 - e^epsilon (1 - delta'(-epsilon)).
+        below = (1.0 - np.exp(np.minimum(epsilons, 0.0)) * (1.0 - above)) * (1.0 + 1e-15)
+        return np.minimum(np.where(epsilons < 0.0, below, above), 1.0)
+
+    def _understood(self, tally: Tally, relation: Relation) -> Tally:
+        """The flat tally, if this accountant can account for it."""
+        flat = flatten(tally)
         for event in flat:
             if not self._knows(event):
                 raise InputError(f"{self.label} cannot account for {event}")
             for kinds, only in ((_SAMPLED, Relation.ZERO_OUT), (_OF_FIXED_SIZE, Relation.REPLACE)):
                 if isinstance(event, kinds) and relation is not only:
                     raise InputError(f"{event} can be accounted for under {only} only, not under {relation}")
-        if any(_is_bare(event) for event in flat):
-            return math.inf
-        return self._epsilon(flat, delta, relation)
+        return flat
 
     def _knows(self, event: DpEvent) -> bool:
         inner = event.event if isinstance(event, (PoissonSampledDpEvent, *_OF_FIXED_SIZE)) else event
@@ -99,9 +126,18 @@ class Accountant(ABC):
     def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         """The same for a flat tally of understood events that all have noise."""
 
+    def _deltas(self, flat: Tally, epsilons: FloatArray, relation: Relation) -> FloatArray:
+        """The same at epsilons >= 0: here the smallest deltas whose epsilon is small enough, by bisection."""
+        low, high = np.full(epsilons.shape, math.log(_SMALLEST)), np.zeros(epsilons.shape)
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            found = np.array([self._epsilon(flat, math.exp(log_delta), relation) for log_delta in middle.tolist()])
+            low, high = np.where(found <= epsilons, low, middle), np.where(found <= epsilons, middle, high)
+        return np.minimum(np.exp(high), 1.0)
+
 
 class ExactGaussian(Accountant):
-    """mu^2 = sum of 1/z^2, and the closed form: no bound is smaller."""
+    """mu^2 = sum of 1/z^2, and the closed form: no bound is smaller. `gaussian` bounds the rounding, that of mu too."""
 
     label = "exact Gaussian composition"
     understands = _GAUSSIAN
@@ -109,15 +145,23 @@ class ExactGaussian(Accountant):
     def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         return gaussian.epsilon(_mu(flat), delta)
 
+    def _deltas(self, flat: Tally, epsilons: FloatArray, relation: Relation) -> FloatArray:
+        return gaussian.deltas(epsilons, _mu(flat))
+
 
 class Pure(Accountant):
-    """The sum of the epsilons; it holds at every delta, zero included."""
+    """The sum of the epsilons, exact and then rounded up; it holds at every delta, zero included."""
 
     label = "pure composition"
     understands = _PURE
 
     def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         return _pure_sum(flat)
+
+    def _deltas(self, flat: Tally, epsilons: FloatArray, relation: Relation) -> FloatArray:
+        """By randomised response, the worst release of that epsilon in all: (e^total - e^epsilon) / (1 + e^total)."""
+        left = -np.expm1(np.minimum(epsilons - _pure_sum(flat), 0.0)) / (1.0 + math.exp(-_pure_sum(flat)))
+        return np.asarray(np.abs(left) * (1.0 + 1e-14))
 
 
 class PureAndGaussian(Accountant):
@@ -127,7 +171,8 @@ class PureAndGaussian(Accountant):
     understands = _PURE + _GAUSSIAN
 
     def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
-        return _pure_sum(flat) + gaussian.epsilon(_mu(flat), delta)
+        pure, rest = _pure_sum(flat), gaussian.epsilon(_mu(flat), delta)
+        return math.nextafter(pure + rest, math.inf) if pure and rest else pure + rest
 
 
 class ZeroConcentrated(Accountant):
@@ -155,11 +200,20 @@ class Renyi(Accountant):
             orders = _POISSON_ORDERS
         if any(isinstance(event, _OF_FIXED_SIZE) for event in flat):
             orders = _SAMPLED_ORDERS
-        total = np.zeros(len(orders))
+        if delta <= 0.0:
+            return math.inf
+        a, total = np.array(orders), np.zeros(len(orders))
         for event, count in flat.items():
-            # The floor covers the rounding of logarithms, which may come out below zero.
-            total += count * (np.maximum(_curve(event, orders, relation), 0.0) + 1e-14)
-        return float(compute_epsilon(orders, total, delta)[0])
+            # Divergences are differences of logarithms, over a - 1: those of the sampled, sums of large terms, are
+            # right to 1e-12, the others to 1e-14 (compared with many digits in the tests).
+            error = 1e-12 if isinstance(event, _SAMPLED + _OF_FIXED_SIZE) else 1e-14
+            total += count * (np.maximum(_curve(event, orders, relation), 0.0) * (1.0 + 1e-14) + error * a / (a - 1.0))
+        if delta**2 > -math.expm1(-float(total.min())):  # total variation by Kullback-Leibler's divergence
+            return 0.0
+        # Canonne, Kamath & Steinke 2020, Prop. 12; every order gives a bound.
+        slope = -(math.log(delta) + np.log(a)) / (a - 1.0)
+        found = total + np.log1p(-1.0 / a) + slope + 1e-15 * (total + np.abs(slope))
+        return max(0.0, float(found.min()))
 
 
 class SingleSteps(Accountant):
@@ -176,48 +230,22 @@ class SingleSteps(Accountant):
             count * objective.single_epsilon(event.noise_multiplier, event.kappa, event.one_sided, share, relation)
             for event, count in steps.items()
         )
-        return math.fsum(each) + _pure_sum(flat) + gaussian.epsilon(mu, share)
+        terms = [term for term in (*each, _pure_sum(flat), gaussian.epsilon(mu, share)) if term]
+        return math.fsum(terms) * (1.0 + 1e-15) if len(terms) > 1 or steps else math.fsum(terms)
 
 
 class PrivacyLoss(Accountant):
-    """dp_accounting's discretised privacy loss distributions, rounded pessimistically; for delta above 1e-15."""
+    """Privacy loss distributions on a grid, with every rounding error in delta: see `curves` and theory 11."""
 
     label = "privacy loss distribution"
     understands = _PURE + _GAUSSIAN + _SAMPLED + _OF_FIXED_SIZE
 
     def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
-        interval = self._interval(flat)
-        total = plds.identity(value_discretization_interval=interval)
-        for event, count in flat.items():
-            total = total.compose(self._distribution(event, count, interval))
-        return float(total.get_epsilon_for_delta(delta))
+        bound = LossCurve(flat, delta).epsilon(delta) if delta > 0.0 else math.inf
+        return min(bound, _pure_sum(flat)) if ACCOUNTANTS["pure"].supports(flat) else bound
 
-    @staticmethod
-    def _interval(flat: Tally) -> float:
-        """A grid of some 10^4 points per unit of the answer, and finer than any single pure loss."""
-        sampled = {event: count for event, count in flat.items() if isinstance(event, _SAMPLED + _OF_FIXED_SIZE)}
-        coarse = 1e-4 * max(_rough(flat), 1e-2)
-        if sampled:  # without these the rest is one Gaussian, which reaches about this far
-            coarse = max(mixtures.grid(sampled), (20.0 * _mu(flat) + _mu(flat) ** 2) / mixtures.POINTS)
-        losses = {event: _pure(event) for event in flat if isinstance(event, _PURE)}
-        interval = min([coarse, *(loss / 32.0 for loss in losses.values())])
-        if losses:  # let the grid meet the heaviest loss, a hair too wide rather than a hair too narrow
-            loss = losses[max(losses, key=lambda event: flat[event] * losses[event])]
-            interval = loss / math.ceil(loss / interval) * (1.0 + 1e-12)
-        return interval
-
-    @staticmethod
-    def _distribution(event: DpEvent, count: int, interval: float) -> Any:
-        grid = {"value_discretization_interval": interval}
-        if isinstance(event, GaussianDpEvent):  # k Gaussians are one Gaussian, without discretising k times
-            return plds.from_gaussian_mechanism(event.noise_multiplier / math.sqrt(count), **grid)
-        if isinstance(event, LaplaceDpEvent):
-            single = plds.from_laplace_mechanism(event.noise_multiplier, **grid)
-        elif isinstance(event, _SAMPLED + _OF_FIXED_SIZE):
-            single = mixtures.distribution(event, interval)
-        else:
-            single = _randomized_response_pld(event.epsilon, interval)
-        return single.self_compose(count)
+    def _deltas(self, flat: Tally, epsilons: FloatArray, relation: Relation) -> FloatArray:
+        return LossCurve(flat, _SMALLEST, float(epsilons.max(initial=0.0))).deltas(epsilons)
 
 
 ACCOUNTANTS: dict[str, Accountant] = {
@@ -232,27 +260,6 @@ ACCOUNTANTS: dict[str, Accountant] = {
 """The accountants by name."""
 
 
-def _randomized_response_pld(epsilon: float, interval: float) -> Any:
-    """The privacy loss of `dominating(PureDpEvent(epsilon))`: +-epsilon with odds e^epsilon to 1.
-
-    dp_accounting's own rounds both losses up to the grid at every step, which adds up over many steps. Connecting the
-    dots of its delta curve spreads each loss over its two neighbours on the grid, and stays an upper bound. The curve
-    bends at +-epsilon only, so these four dots are all of it.
-    """
-    last = math.ceil(epsilon / interval)
-    dots = np.array([-last, -last + 1, last - 1, last])
-    likely = 1.0 / (1.0 + math.exp(-epsilon))
-    excess = np.maximum(-np.expm1(dots * interval - epsilon), 0.0)
-    deltas = likely * excess + (1.0 - likely) * np.maximum(-np.expm1(dots * interval + epsilon), 0.0)
-    return plds.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(interval, dots, deltas))
-
-
-def _rough(flat: Tally) -> float:
-    """The size of the answer, for a grid; mini-batches not counted."""
-    plain = {event: count for event, count in flat.items() if isinstance(event, _PURE + _GAUSSIAN)}
-    return ZeroConcentrated()._epsilon(plain, 1e-6, Relation.REPLACE)
-
-
 def _mu(flat: Tally) -> float:
     parts = [math.sqrt(n) / event.noise_multiplier for event, n in flat.items() if isinstance(event, GaussianDpEvent)]
     return math.hypot(*parts)
@@ -263,7 +270,17 @@ def _pure(event: DpEvent) -> float:
 
 
 def _pure_sum(flat: Tally) -> float:
-    return math.fsum(count * _pure(event) for event, count in flat.items() if isinstance(event, _PURE))
+    """The sum of what these events and counts are, which are binary numbers, rounded up."""
+    total = Fraction(0)
+    for event, count in flat.items():
+        if isinstance(event, PureDpEvent):
+            total += count * Fraction(event.epsilon)
+        elif isinstance(event, LaplaceDpEvent):
+            total += count / Fraction(event.noise_multiplier)
+    if total > _LARGEST:
+        return math.inf
+    nearest = float(total)
+    return nearest if nearest >= total else math.nextafter(nearest, math.inf)
 
 
 def _is_bare(event: DpEvent) -> bool:

@@ -14,11 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
+from dpadmm._arrays import FloatArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.accountants import ACCOUNTANTS
 from dpadmm.privacy.events import DpEvent, GaussianObjectiveDpEvent, NonPrivateDpEvent, Relation, Tally, flatten
 
-__all__ = ["ACCOUNTANTS", "Account", "Accounts", "Guarantee", "best"]
+__all__ = ["ACCOUNTANTS", "Account", "Accounts", "Guarantee", "best", "deltas"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,33 @@ def best(tally: Tally, delta: float, relation: Relation) -> Guarantee:
     names = [name for name in bounds if ACCOUNTANTS[name].supports(flat)] or ["pld"]
     epsilon, name = min(((_epsilon(name, flat, delta, relation), name) for name in names), key=lambda pair: pair[0])
     return Guarantee(epsilon, delta, relation, name)
+
+
+def deltas(tally: Tally, epsilons: FloatArray, relation: Relation) -> FloatArray:
+    """An upper bound of the smallest delta at each epsilon: the curve of a tally whose events were fixed beforehand.
+
+    Args:
+        tally: What was released.
+        epsilons: (k,) where it is asked for; they may be negative.
+        relation: Which data sets count as neighbours.
+
+    Returns:
+        (k,) deltas that hold in both directions of the neighbours, each by the best accountant that knows the events.
+        1 where there is no privacy. Where the true delta is below 1e-15, the bound may be as large as that.
+
+    Raises:
+        InputError: No accountant knows the events, or not under this relation.
+    """
+    flat, epsilons = flatten(tally), np.asarray(epsilons, dtype=np.float64)
+    if any(isinstance(event, NonPrivateDpEvent) for event in flat):
+        return np.ones_like(epsilons)
+    bounds: tuple[str, ...] = ("pure", "pld", "rdp", "single-steps")
+    if ACCOUNTANTS["exact"].supports(flat):
+        bounds = ("exact",)
+    elif ACCOUNTANTS["pld"].supports(flat):
+        bounds = ("pure", "pld")
+    names = [name for name in bounds if ACCOUNTANTS[name].supports(flat)] or ["pld"]
+    return np.asarray(np.minimum.reduce([ACCOUNTANTS[name].deltas(flat, epsilons, relation) for name in names]))
 
 
 def _epsilon(name: str, flat: Tally, delta: float, relation: Relation) -> float:

@@ -11,7 +11,9 @@ exponential is large; for small mu the difference is the integral of -M'(t) = 1 
 
 Accuracy, measured against 60-digit arithmetic for mu in [1e-6, 1e4] and delta in [1e-300, 1): the relative error of
 delta is below 1e-12 for mu <= 100, and below 2e-11 up to 1e4 (there t1 itself is a difference of large numbers).
-`epsilon` and `mu` ask for a delta smaller by more than that error, so what they return errs on the safe side.
+Beyond, t1 is wrong by a few times 2^-53 mu, and ln delta by t1 times that; t1 is below 40 where delta is above 1e-300.
+`safety` bounds both, and what a mu that is itself rounded in its last digits adds. `epsilon`, `mu` and `deltas` ask for
+a delta smaller by that, and end at a point where the formula says so: what they return errs on the safe side.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from scipy.special import erfcx, ndtr, ndtri_exp
 
 from dpadmm._arrays import FloatArray
 
-_SAFETY = 1e-10
-"""Relative margin on delta: several times the largest error measured."""
-
 _ROOT = 4e-15
-"""Relative margin on a root: a few times the tolerance of the root finder."""
+"""Relative step away from a root that is not on its safe side."""
+
+_LARGEST = 1e150
+"""From this mu on epsilon is said to be infinite: mu^2 is beyond floating-point numbers, or soon will be."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
@@ -36,6 +38,18 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 def delta(epsilon: float, mu: float) -> float:
     """The smallest delta for which mu-GDP is (epsilon, delta)-DP."""
     return math.exp(log_delta(epsilon, mu))
+
+
+def deltas(epsilons: FloatArray, mu: float) -> FloatArray:
+    """Upper bounds of delta at epsilons >= 0."""
+    logs = np.array([log_delta(epsilon, mu) for epsilon in np.asarray(epsilons, dtype=np.float64).ravel().tolist()])
+    found = np.exp(np.minimum(logs + safety(mu), 0.0)) + (1e-300 if mu > 0.0 else 0.0)
+    return np.minimum(found, 1.0).reshape(np.shape(epsilons))
+
+
+def safety(mu: float) -> float:
+    """A bound of the error of `log_delta` where delta is above 1e-300: several times the largest measured."""
+    return 1e-10 + 1e-13 * min(mu, _LARGEST)
 
 
 def log_delta(epsilon: float, mu: float) -> float:
@@ -62,9 +76,9 @@ def epsilon(mu: float, delta: float) -> float:
     """The smallest epsilon for which mu-GDP is (epsilon, delta)-DP, rounded up in the last digits."""
     if mu == 0.0:
         return 0.0
-    if mu == math.inf or delta <= 0.0:
+    if mu >= _LARGEST or delta <= 0.0:
         return math.inf
-    target = math.log(delta) - _SAFETY if delta < 1.0 else 0.0
+    target = math.log(delta) - safety(mu) if delta < 1.0 else 0.0
     if log_delta(0.0, mu) <= target:
         return 0.0
 
@@ -74,7 +88,12 @@ def epsilon(mu: float, delta: float) -> float:
     # delta(epsilon) < Phi(-t1), so the epsilon at which Phi(-t1) meets the target is an upper end.
     high = mu * (mu / 2.0 - float(ndtri_exp(target)))
     high = max(high, 0.0) * (1.0 + 1e-12) + mu * 1e-12
-    return float(brentq(above_delta, 0.0, high, xtol=1e-14 * mu, maxiter=500)) * (1.0 + _ROOT)
+    while above_delta(high) > 0.0:
+        high += mu
+    found, step = float(brentq(above_delta, 0.0, high, xtol=1e-14 * mu, maxiter=500)), _ROOT
+    while above_delta(found) > 0.0:
+        found, step = found + step * (found + mu), 2.0 * step
+    return found
 
 
 def mu(epsilon: float, delta: float) -> float:
@@ -83,20 +102,25 @@ def mu(epsilon: float, delta: float) -> float:
         return 0.0
     if delta >= 1.0 or epsilon == math.inf:
         return math.inf
-    target = math.log(delta) - _SAFETY
+    target = math.log(delta) - 1e-10
 
     def delta_left(candidate: float) -> float:
-        return log_delta(epsilon, candidate) - target
+        return log_delta(epsilon, candidate) + safety(candidate) - 1e-10 - target
 
     # Phi(-t1) = delta gives a mu that is too small (mu^2/2 + t mu = epsilon solved without cancellation), and so does
     # mu < delta; the search doubles from there.
     t = -float(ndtri_exp(target))
     low = 2.0 * epsilon / (t + math.sqrt(t * t + 2.0 * epsilon)) if epsilon > 0.0 else 0.0
     low = max(low * (1.0 - 1e-9), delta)
+    while delta_left(low) > 0.0:
+        low *= 0.5
     high = 2.0 * low
     while delta_left(high) <= 0.0:
         low, high = high, 2.0 * high
-    return float(brentq(delta_left, low, high, xtol=1e-16 * low, maxiter=500)) * (1.0 - _ROOT)
+    found, step = float(brentq(delta_left, low, high, xtol=1e-16 * low, maxiter=500)), _ROOT
+    while delta_left(found) > 0.0:
+        found, step = found * (1.0 - step), 2.0 * step
+    return found
 
 
 def _mills(t: float) -> float:

@@ -16,24 +16,22 @@ The curve is convex, so it has a dominating pair, and composes (Zhu, Dong & Wang
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld import privacy_loss_distribution as plds
-from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
+from scipy.special import logsumexp, ndtr, ndtri_exp
 
 from dpadmm._arrays import FloatArray
 from dpadmm.privacy.events import (
     DpEvent,
+    GaussianDpEvent,
     MixtureOfGaussiansDpEvent,
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
 )
+from dpadmm.privacy.losses import UNIT, Losses, on_grid, spread
 
-_LOG_TAIL = -50.0  # mass beyond the grid counts as certain disclosure: 2e-22 a step
-POINTS = 50_000  # of a grid, at most: it is then a few parts in 10^4 on the safe side
-_FINEST = 1e-5  # below this, differences of deltas lose too many digits
+POINTS = 50_000
+"""Cells of a grid, at most."""
 
 
 class Mixture:
@@ -45,6 +43,8 @@ class Mixture:
         if isinstance(event, PoissonSampledDpEvent):
             scale, shifts = float(event.event.noise_multiplier), [0.0, 1.0]
             shares = [1.0 - event.sampling_probability, event.sampling_probability]
+        elif isinstance(event, GaussianDpEvent):
+            scale, shifts, shares = float(event.noise_multiplier), [1.0], [1.0]
         else:
             assert isinstance(event, MixtureOfGaussiansDpEvent)
             scale, shifts, shares = float(event.standard_deviation), event.sensitivities, event.sampling_probs
@@ -58,10 +58,14 @@ class Mixture:
 
     def where(self, loss: FloatArray) -> FloatArray:
         """The points with this loss; minus infinity where every point has a larger one."""
-        with np.errstate(divide="ignore"):
-            floor = np.log(self.shares[self.shifts == 0.0].sum())
         rising = self.shifts > 0.0
+        still = float(self.shares[~rising].sum())
+        floor = math.log(still) if still > 0.0 else -math.inf
         shifts, shares = self.shifts[rising], self.shares[rising]
+        if shifts.size == 1:  # e^loss = still + share e^(shift x - shift^2 / 2)
+            with np.errstate(divide="ignore"):
+                moving = np.log1p(-np.exp(np.minimum(floor - loss, 0.0)))
+            return np.asarray((loss + moving - np.log(shares)) / shifts + 0.5 * shifts)
         # Each component alone is a line below L, so the smallest of their roots is to the right of L's.
         x = ((loss[:, None] - np.log(shares)) / shifts + 0.5 * shifts).min(axis=1)
         below = loss <= floor
@@ -79,63 +83,94 @@ class Mixture:
         x[below] = -np.inf
         return x
 
-    def deltas(self, epsilons: FloatArray, added: bool) -> FloatArray:
-        """The smallest delta at each epsilon, for the record being added or being taken away."""
-        if added:  # N(0, 1) against the mixture: the event is a loss below -epsilon
-            x = self.where(-epsilons)
-            lower = ndtr(np.subtract.outer(x, self.shifts)) @ self.shares
-            found = ndtr(x) - np.exp(np.minimum(epsilons, 700.0)) * lower
-        else:
-            x = self.where(epsilons)
-            upper = ndtr(-np.subtract.outer(x, self.shifts)) @ self.shares
-            # No more than `upper`, for the loss is at least epsilon there: this exponent never overflows.
-            found = upper - np.exp(epsilons + log_ndtr(-x))
-        found = np.clip(found, 0.0, 1.0)
-        # Rounding must not make the curve rise.
-        return np.maximum.accumulate(found[::-1])[::-1]
+    def ends(self, log_tail: float, largest: float) -> FloatArray:
+        """Two points; less than e^log_tail lies before the one under N(0, 1), or beyond the other under the mixture.
 
-    def bounds(self, added: bool) -> tuple[float, float]:
-        """The losses beyond which hardly any mass of the upper distribution lies."""
-        reach = -float(ndtri_exp(_LOG_TAIL))
-        ends = np.array([-reach, reach + (0.0 if added else self.shifts.max())])
+        Or losses beyond the other are larger than `largest`, and need not be told from infinity.
+        """
+        reach = -float(ndtri_exp(log_tail))
+        beyond = reach + float(self.shifts.max(initial=0.0))
+        if largest < self.loss(np.array([beyond]))[0]:
+            beyond = max(float(self.where(np.array([largest]))[0]), 1.0 - reach)
+        return np.array([-reach, beyond])
+
+    def size(self) -> float:
+        """A rough size of what one of them loses: twice the Hellinger distance, which no rare large loss dominates."""
+        if not self.shifts.any():
+            return 0.0
+        shifts = np.minimum(self.shifts, 40.0)
+        x = np.linspace(-10.0, 10.0 + shifts.max(initial=0.0), 2001)[:, None]
+        mixed = np.sqrt(np.exp(-0.5 * np.square(x - shifts)) @ self.shares) - np.exp(-0.25 * x[:, 0] ** 2)
+        return 2.0 * math.sqrt(float(np.trapezoid(mixed * mixed, x[:, 0])) / math.sqrt(2.0 * math.pi))
+
+    def losses(self, interval: float, ends: FloatArray) -> tuple[Losses, Losses]:
+        """The losses of the mixture against N(0, 1), a record taken away, and of N(0, 1) against the mixture, added."""
+        first, x, slack = self._points(ends, interval)
+        right: FloatArray = first + interval * np.arange(1.0, x.size)
+        (mixed, alone), errors, (below, above) = self._masses(x)
+        removed = on_grid(spread(mixed + errors[0], alone - errors[1], right + slack, interval, slack))
+        removed[0] += below[0]
+        # The same cells from right to left, and a loss of the other sign.
+        left = slack + interval - right
+        farther, nearer = spread(alone + errors[1], mixed - errors[0], left, interval, slack)
+        added = on_grid((farther[::-1], nearer[::-1]))
+        added[0] += above[1]
+        return Losses(first + slack, removed, above[0]), Losses(slack - right[-1], added, below[1])
+
+    def symmetric_losses(self, interval: float, ends: FloatArray) -> Losses:
+        """Losses above zero as those of the mixture against N(0, 1), below zero their mirror, the rest at zero."""
+        middle = self.where(np.zeros(1))
+        _, x, slack = self._points(np.append(middle, max(ends[1], middle[0])), interval, 0.0)
+        right: FloatArray = interval * np.arange(1.0, x.size)
+        (mixed, alone), errors, (_, above) = self._masses(x)
+        up = on_grid(spread(mixed + errors[0], alone - errors[1], right + slack, interval, slack))
+        farther, nearer = spread(alone + errors[1], mixed - errors[0], slack + interval - right, interval, slack)
+        down = on_grid((farther[::-1], nearer[::-1]))
+        down[0] += above[1]
+        up[0] += max(0.0, 1.0 - float((mixed - errors[0]).sum() + (alone - errors[1]).sum())) + 1e-15
+        masses = np.concatenate([down[:-1], [down[-1] + up[0]], up[1:]])
+        return Losses(slack - right[-1], masses, above[0])
+
+    def _points(self, ends: FloatArray, interval: float, first: float | None = None) -> tuple[float, FloatArray, float]:
+        """The first loss, the points where it and the ones an interval apart are, and how far off losses there are."""
         low, high = self.loss(ends)
-        return (-high, -low) if added else (low, high)
+        if first is None:
+            first = float(low)
+        knots = first + interval * np.arange(max(math.ceil((high - first) / interval), 1) + 1)
+        x = np.maximum.accumulate(np.concatenate([ends[:1], self.where(knots[1:])]))
+        exponents = np.abs(x[[0, -1]]).max() * self.shifts.max() + 0.5 * self.shifts.max() ** 2
+        off = float(np.abs(self.loss(x) - knots).max())
+        return first, x, off + UNIT * (8.0 + 4.0 * float(exponents) + 4.0 * float(np.abs(knots[[0, -1]]).max()))
 
-    def spread(self, count: int) -> float:
-        """A rough size of what `count` of them lose together: their chi-square, as if all were Gaussian."""
-        exponents = np.minimum(np.multiply.outer(self.shifts, self.shifts), 50.0)
-        return math.sqrt(count * float(self.shares @ np.expm1(exponents) @ self.shares))
-
-
-def grid(tally: dict[DpEvent, int]) -> float:
-    """How fine a grid these events need: 10^4 points per unit of the answer, as far as memory allows."""
-    mixtures = {Mixture(event): count for event, count in tally.items()}
-    size = math.hypot(*(mixture.spread(count) for mixture, count in mixtures.items()))
-    longest = max(high - low for mixture in mixtures for low, high in (mixture.bounds(False), mixture.bounds(True)))
-    return max(_FINEST, 1e-4 * min(3.0 * size, 1.0), longest / POINTS)
-
-
-def distribution(event: DpEvent, interval: float) -> Any:
-    """Its privacy loss distribution on a grid, rounded pessimistically (connect the dots)."""
-    mixture = Mixture(event)
-    if not mixture.shifts.any():
-        return plds.identity(value_discretization_interval=interval)
-    if isinstance(event, SampledWithoutReplacementDpEvent):
-        return plds.PrivacyLossDistribution(_symmetric_pmf(mixture, interval))
-    return plds.PrivacyLossDistribution(*(_pmf(mixture, interval, added) for added in (False, True)))
-
-
-def _pmf(mixture: Mixture, interval: float, added: bool) -> Any:
-    low, high = mixture.bounds(added)
-    first, last = math.floor(low / interval), math.ceil(high / interval)
-    deltas = mixture.deltas(np.arange(first, last + 1, dtype=np.float64) * interval, added)
-    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas)
-
-
-def _symmetric_pmf(mixture: Mixture, interval: float) -> Any:
-    last = math.ceil(mixture.bounds(added=False)[1] / interval)
-    epsilons = np.arange(last + 1, dtype=np.float64) * interval
-    above = mixture.deltas(epsilons, added=False)
-    below = -np.expm1(-epsilons) + np.exp(-epsilons) * above
-    deltas = np.concatenate([below[:0:-1], above])
-    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -last, last, deltas)
+    def _masses(
+        self, x: FloatArray
+    ) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+        """Of the cells between these points, under the mixture and under N(0, 1); bounds of their errors; what is
+        outside, below and above, rounded up."""
+        size = x.size - 1
+        found = [(np.zeros(size), np.zeros(size), 0.0, 0.0) for _ in range(2)]
+        for into, shift, share in [*((0, *part) for part in zip(self.shifts, self.shares, strict=True)), (1, 0.0, 1.0)]:
+            t = x - shift
+            below, above = ndtr(t), ndtr(-t)
+            # The relative error of ndtr, its argument's rounding included.
+            error = UNIT * (16.0 + np.abs(t) * (2.0 * np.abs(t) + np.abs(x) + shift))
+            is_right = t[:-1] + t[1:] > 0.0
+            mass = np.where(is_right, above[:-1] - above[1:], below[1:] - below[:-1])
+            wrong = np.where(
+                is_right, (error * above)[:-1] + (error * above)[1:], (error * below)[1:] + (error * below)[:-1]
+            )
+            masses, errors, under, over = found[into]
+            masses += share * mass
+            errors += share * (wrong + UNIT * 4.0 * np.abs(mass)) + 1e-300
+            found[into] = (
+                masses,
+                errors,
+                under + share * float(below[0] * (1.0 + error[0])) + 1e-300,
+                over + share * float(above[-1] * (1.0 + error[-1])) + 1e-300,
+            )
+        mixed, alone = found
+        return (
+            (mixed[0], alone[0]),
+            (mixed[1], alone[1]),
+            (np.array([mixed[2], alone[2]]), np.array([mixed[3], alone[3]])),
+        )

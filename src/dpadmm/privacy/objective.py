@@ -66,6 +66,9 @@ ORDERS = tuple(1.0 + np.geomspace(0.05, 3e3, 80))
 _SAFETY = 3e-8
 """Relative margin on a divergence, and on a delta: several times the largest error measured (5e-9)."""
 
+_UP = 1.0 + 1e-15
+"""Rounds up what is right to a few units in the last digit."""
+
 _FAR = 1e3  # in units of 1 / shift, for an order
 _TINY = 1e-290
 _ROOT_2 = math.sqrt(2.0)
@@ -95,10 +98,10 @@ def single_epsilon(noise_multiplier: float, kappa: float, one_sided: bool, delta
         return math.inf
     shift, determinants = 1.0 / noise_multiplier, math.log1p(kappa)
     if relation is Relation.ZERO_OUT:
-        removed = determinants + gaussian.epsilon(shift, delta)
+        removed = (determinants + gaussian.epsilon(shift, delta)) * _UP
         return removed if one_sided else max(removed, gaussian.epsilon(shift, delta / 2.0))
     corners = {shift: 1, shift / 2.0: 2} if one_sided else {shift: 2, shift / math.sqrt(2.0): 2}
-    return determinants + _epsilon_of_any(corners, delta)
+    return (determinants + _epsilon_of_any(corners, delta)) * _UP
 
 
 def _epsilon_of_any(shifts: dict[float, int], delta: float) -> float:
