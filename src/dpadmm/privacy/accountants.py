@@ -242,7 +242,11 @@ class PrivacyLoss(Accountant):
 
     def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
         bound = LossCurve(flat, delta).epsilon(delta) if delta > 0.0 else math.inf
-        return min(bound, _pure_sum(flat)) if ACCOUNTANTS["pure"].supports(flat) else bound
+        if ACCOUNTANTS["pure"].supports(flat):
+            return min(bound, _pure_sum(flat))
+        if bound == math.inf and ACCOUNTANTS["rdp"].supports(flat):  # the grid is too coarse for losses this different
+            return ACCOUNTANTS["rdp"]._epsilon(flat, delta, relation)
+        return bound
 
     def _deltas(self, flat: Tally, epsilons: FloatArray, relation: Relation) -> FloatArray:
         return LossCurve(flat, _SMALLEST, float(epsilons.max(initial=0.0))).deltas(epsilons)

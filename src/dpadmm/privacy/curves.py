@@ -22,6 +22,9 @@ from dpadmm.privacy.losses import Losses, laplace, pure
 
 _HALVINGS = 30
 
+_LITTLE = 1e-6
+"""Size of a sum of losses below which the grid becomes no finer."""
+
 _LOG_DELTA, _STRIDE = -0.1, 5.0
 """Levels of ln delta for which a curve of deltas has orders: the first, and about how far they are apart."""
 
@@ -78,14 +81,15 @@ class LossCurve:
 
     def _interval(self, longest: float, widest: float) -> float:
         """Of the fine grid, from the lengths of the longest law of one release and of what matters of the sum's."""
-        size = math.sqrt(math.fsum(part.count * part.size**2 for part in self._parts))
+        # No finer than rounding errors, for sums that hardly lose anything.
+        size = max(math.sqrt(math.fsum(part.count * part.size**2 for part in self._parts)), _LITTLE)
         releases = sum(part.count for part in self._parts)
         # The grid adds at most interval^2 / 6 to a release's variance: a thousandth of it, or less.
         interval = size * min(1e-3, math.sqrt(1e-3 / releases))
         interval = max(interval, longest / mixtures.POINTS, 1.5 * widest / LONGEST)
         losses = [(part.count * part.largest, part.largest) for part in self._parts if part.largest]
-        if losses:  # the grid is to meet the heaviest pure loss, whose law then needs no rounding
-            twice = 2.0 * max(losses)[1]
+        twice = 2.0 * max(losses, default=(0.0, 0.0))[1]
+        if twice > interval:  # the grid is to meet the heaviest pure loss, whose law then needs no rounding
             interval = twice / math.ceil(twice / interval)
         return interval
 
@@ -131,7 +135,8 @@ class _Part:
         if isinstance(event, GaussianDpEvent):  # k Gaussians are one; a hair less noise covers the rounding
             self.count, event = 1, GaussianDpEvent(event.noise_multiplier / math.sqrt(count) * (1.0 - 1e-15))
         self._mixture = mixtures.Mixture(event)
-        self.size = self._mixture.size()
+        # Below, a size cannot be told from rounding; it chooses a grid only.
+        self.size = max(self._mixture.size(), 1e-9) if self._mixture.shifts.any() else 0.0
 
     def span(self, log_tail: float, largest: float) -> float:
         """From the smallest to the largest loss on its grid."""
