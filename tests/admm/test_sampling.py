@@ -189,6 +189,25 @@ def test_draws_of_agents_of_very_different_sizes_are_those_of_each_alone(monkeyp
     assert abs(np.mean(table[:-1] * table[1:]) - 0.09) < 0.02
 
 
+@pytest.mark.parametrize("most", [60, 61])
+def test_no_more_coins_are_tossed_than_there_are_records(most):
+    """Millions for a few records would take most of the time of a step."""
+    asked = []
+
+    class Noted(Written):
+        def words(self, start, count):
+            asked.append((start, count))
+            return super().words(start, count)
+
+        def take(self, rows):
+            return Noted(self._given, len(rows))
+
+    drawn, sizes = poisson(Noted([0], 3), np.array([3, 0, most]), odds_of(np.full(3, 0.5)))
+    assert asked == [(0, (most + 1) // 2)]  # two coins to a word
+    assert sizes.tolist() == [3, 0, most]
+    assert drawn.tolist() == [*range(3), *range(most)]
+
+
 # -- one record --------------------------------------------------------------------------------------------------------
 
 

@@ -42,7 +42,8 @@ def poisson(stream: Stream, counts: IntArray, odds: tuple[IntArray, IntArray]) -
     numbers, owners = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     first, agents = 0, np.flatnonzero(counts)
     while agents.size:
-        some = max(2, _COINS_AT_ONCE // agents.size // 2 * 2)  # even: two coins to a word
+        left = int(counts[agents].max()) - first
+        some = max(2, min(left + 1, _COINS_AT_ONCE // agents.size) // 2 * 2)  # even: two coins to a word
         coins = stream.take(agents).words(first // 2, some // 2).view(np.uint32)
         taken = (coins < below[agents, None]) & (first + np.arange(some) < counts[agents, None])
         row, number = np.nonzero(taken)
