@@ -273,7 +273,7 @@ FALSE = [
 def test_the_papers_totals(setting, name, epsilon, delta, updates):
     """claims A2: what the papers say of 100 rounds, taken at its word."""
     algorithm = ALGORITHMS[name].tuned(updates=updates) if updates > 1 else name
-    found = attacked(algorithm, epsilon, delta, paper_noise=True, stage=Scenario(rounds=100), transcripts=5_000)
+    found = attacked(algorithm, epsilon, delta, paper_noise=True, stage=Scenario(rounds=100), transcripts=2_000)
     claim = next(c for c in CLAIMS if (c.setting, c.epsilon_step, c.delta) == (setting, epsilon, delta))
     assert found.claim == "paper"
     assert found.claimed == pytest.approx(claim.total, rel=1e-12)
@@ -284,7 +284,7 @@ def test_the_papers_totals(setting, name, epsilon, delta, updates):
 
 def test_a_true_total_of_a_paper_is_not_refuted():
     """DP-ADMM's claims on its own grid are true by luck."""
-    found = attacked("dp-admm", 0.2, 1e-3, paper_noise=True, stage=Scenario(rounds=100), transcripts=5_000)
+    found = attacked("dp-admm", 0.2, 1e-3, paper_noise=True, stage=Scenario(rounds=100), transcripts=2_000)
     assert found.claimed == pytest.approx(1.968, abs=1e-3)
     assert not found.violated
 

@@ -148,7 +148,7 @@ class TestOneRun:
         ],
     )
     def test_a_claim_that_holds_is_not_refuted(self, name):
-        size = 60 if name == "private-components" else 200
+        size = {"private-components": 60, "pvp": 80, "dvp": 80, "pvp-graph": 80}.get(name, 200)  # as many dimensions
         found = audit(name, 8.0, DELTA, method="one-run", canaries=size, seed=1)
         assert not found.violated
         assert (found.measured.canaries, found.measured.transcripts) == (size, 1)

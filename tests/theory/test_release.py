@@ -131,7 +131,7 @@ def sum_of_weights(scale, y):
 @pytest.mark.parametrize(("scale", "width"), [("1.12", "0.5"), ("2", "0.7"), ("3", "1"), ("16", "1.2")])
 def test_a_discrete_gaussian_is_a_rounded_gaussian_up_to_a_tiny_factor(scale, width):
     """Where the width of the rounding is small enough for the factor to be seen."""
-    with mpmath.workdps(40):
+    with mpmath.workdps(25):
         s, w = mpmath.mpf(scale), mpmath.mpf(width)
         r, worst = mpmath.sqrt(s * s - w * w), mpmath.mpf(0)
         bound = 4 * mpmath.exp(-2 * mpmath.pi**2 * w * w)
