@@ -48,6 +48,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/release_path.py
 	$(BIN)/python benchmarks/boundary.py
+	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/federated.py
 	$(BIN)/python benchmarks/cluster.py
 	$(BIN)/python benchmarks/out_of_core.py

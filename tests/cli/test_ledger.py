@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import shutil
 import sqlite3
 from pathlib import Path
@@ -13,14 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpadmm.owner.policy import Policy
+from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import GaussianDpEvent, PureDpEvent, Relation
+from dpadmm.privacy.filter import Cap, Charge
+from dpadmm.privacy.gdp import mu_of_pure
 from dpadmm.privacy.ledger.protocol import Step
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
+from dpadmm.privacy.units import RECORD
 
 GAUSSIAN, PURE = GaussianDpEvent(20.0), PureDpEvent(0.25)
-BUDGET = Budget(4.0, 1e-6)
+CAP = Cap(4.0, 1e-6)
 RECORDS = "d1" * 32
 SECRET = 123.4375  # in every release and state
 
@@ -30,11 +35,11 @@ def path(tmp_path: Path) -> Path:
     """Two releases of a finished run, one of an open run that holds another, one refusal."""
     path = tmp_path / "patients.ledger"
     ledger = SqliteLedger.create(path, "patients", RECORDS, Relation.REPLACE)
-    ledger.reserve("first", "a", [{GAUSSIAN: 3}], BUDGET, {"algorithm": "dp-admm"})
+    ledger.reserve("first", "a", [{GAUSSIAN: 3}], CAP, RECORD, {"algorithm": "dp-admm"})
     for step in ("1", "2"):
         _release(ledger, "first", step, GAUSSIAN)
     ledger.finish("first")
-    ledger.reserve("second", "b", [{PURE: 2}], BUDGET, {"algorithm": "dvp"})
+    ledger.reserve("second", "b", [{PURE: 2}], CAP, RECORD, {"algorithm": "dvp"})
     _release(ledger, "second", "1", PURE)
     ledger.refuse("round 7 is closed")
     ledger.close()
@@ -43,7 +48,7 @@ def path(tmp_path: Path) -> Path:
 
 def _release(ledger: SqliteLedger, run: str, step: str, event: Any) -> None:
     value, state = np.full((1, 2), SECRET), {"dual": np.full((1, 2), SECRET)}
-    ledger.commit(Step(run, step, "in", (event,), value, state, ledger.position(run)), BUDGET)
+    ledger.commit(Step(run, step, "in", (event,), value, state, ledger.position(run)), CAP)
 
 
 @pytest.fixture
@@ -71,19 +76,21 @@ def test_show_says_what_was_spent_by_whom(dpadmm: Any, path: Path) -> None:
     before = path.read_bytes()
     found = _json(dpadmm("ledger", "show", path, "--json"))
     assert (found["dataset"], found["relation"], found["delta"], found["locked"]) == ("patients", "replace", 1e-6, None)
-    spent = {GAUSSIAN: 2, PURE: 1}
-    assert found["epsilon_spent"] == best(spent, 1e-6, Relation.REPLACE).epsilon
-    assert found["epsilon_with_held"] == best({GAUSSIAN: 2, PURE: 2}, 1e-6, Relation.REPLACE).epsilon
+    for field, pure in (("epsilon_spent", 1), ("epsilon_with_held", 2)):
+        mu = math.sqrt(2 / 20.0**2 + pure * mu_of_pure(0.25) ** 2)
+        assert found[field] == pytest.approx(gaussian.epsilon(mu, 1e-6), rel=1e-9)
+    assert "not a guarantee by itself" in found["meaning"]["epsilon_spent"]
     assert (found["policy_epsilon"], found["epsilon_left"]) == (None, None)
     first, second = found["runs"]
     assert (first["run"], first["state"], first["holds"], first["releases"], first["agreed"]) == (
         "first", "finished", False, 2, 3,
     )  # fmt: skip
     assert (second["run"], second["state"], second["holds"], second["releases"]) == ("second", "open", True, 1)
-    assert second["epsilon"] == pytest.approx(0.25)
+    assert second["epsilon"] == pytest.approx(0.5)  # as agreed
     assert found["refusals"][0]["reason"] == "round 7 is closed"
     text = dpadmm("ledger", "show", path).stdout
-    for part in ("patients: 3 releases in 2 runs", "first", "dp-admm", "open, holds", "round 7 is closed", "replace"):
+    for part in ("patients: 3 releases in 2 runs", "first", "dp-admm", "open, holds", "round 7 is closed", "replace",
+        "not a guarantee by itself", "own guarantee"):  # fmt: skip
         assert part in text
     assert "Locked" not in text
     assert path.read_bytes() == before
@@ -91,13 +98,15 @@ def test_show_says_what_was_spent_by_whom(dpadmm: Any, path: Path) -> None:
 
 def test_show_with_a_policy_says_what_is_left(dpadmm: Any, path: Path, policy: Path) -> None:
     found = _json(dpadmm("ledger", "show", path, "--policy", policy, "--json"))
-    held = best({GAUSSIAN: 2, PURE: 2}, 1e-5, Relation.REPLACE).epsilon
     assert (found["delta"], found["policy_epsilon"]) == (1e-5, 4.0)
-    assert found["epsilon_left"] == pytest.approx(4.0 - held)
-    # "At least": a pure release of that size still fits.
-    more = PureDpEvent(found["epsilon_left"] * (1 - 1e-9))
-    assert best({GAUSSIAN: 2, PURE: 2, more: 1}, 1e-5, Relation.REPLACE).epsilon <= 4.0
-    assert "left, at least" in dpadmm("ledger", "show", path, "--policy", policy).stdout
+    # A Gaussian run of that size still fits, and no larger one.
+    cap, store = Policy.read(policy).cap, SqliteLedger.open(path)
+    for factor, fits in ((1 - 1e-9, True), (1 + 1e-9, False)):
+        more = GaussianDpEvent(1.0 / gaussian.mu(factor * found["epsilon_left"], 1e-5))
+        assert cap.within(cap.total([*store.charges(held=True), Charge({more: 1}, RECORD)])) == fits
+    text = dpadmm("ledger", "show", path, "--policy", policy).stdout
+    assert "left, for a Gaussian run" in text
+    assert "the cap, guaranteed" in text
     policy.write_text('dataset = "visits"\nepsilon = 4\ndelta = 1e-5\n')
     _bad(dpadmm("ledger", "show", path, "--policy", policy), "the policy is for data set 'visits'")
     policy.write_text("epsilom = 4")
@@ -109,7 +118,7 @@ def test_show_at_another_delta_and_as_csv(dpadmm: Any, path: Path) -> None:
     assert at["epsilon_spent"] is None  # gaussian noise has no finite epsilon there
     rows = list(csv.DictReader(io.StringIO(dpadmm("ledger", "show", path, "--csv", "--delta", 1e-3).stdout)))
     assert [row["run"] for row in rows] == ["first", "second"]
-    assert float(rows[0]["epsilon"]) == best({GAUSSIAN: 2}, 1e-3, Relation.REPLACE).epsilon
+    assert float(rows[0]["epsilon"]) == best({GAUSSIAN: 3}, 1e-3, Relation.REPLACE).epsilon  # as agreed
     _bad(dpadmm("ledger", "show", path, "--delta", 1.5), "--delta 1.5")
 
 
@@ -136,7 +145,7 @@ def test_verify_finds_changed_entries_and_export_does_not_choke(dpadmm: Any, pat
     _bad(dpadmm("ledger", "export", path), "dpadmm ledger verify")
 
 
-@pytest.mark.parametrize("verb", ["show", "verify", "export", "confirm"])
+@pytest.mark.parametrize("verb", ["show", "verify", "export", "confirm", "migrate"])
 def test_what_is_no_ledger(dpadmm: Any, tmp_path: Path, verb: str) -> None:
     _bad(dpadmm("ledger", verb, tmp_path / "none.ledger"), "no ledger")
     text = tmp_path / "text.ledger"
@@ -182,7 +191,7 @@ def test_a_copy_can_be_looked_at_and_confirmed(dpadmm: Any, path: Path, tmp_path
     assert _json(dpadmm("ledger", "confirm", path, "--json"))["was_locked"] is None
 
 
-@pytest.mark.parametrize("verb", ["show", "verify", "export", "confirm"])
+@pytest.mark.parametrize("verb", ["show", "verify", "export", "confirm", "migrate"])
 def test_help_has_an_example(dpadmm: Any, verb: str) -> None:
     result = dpadmm("ledger", verb, "--help")
     assert result.exit_code == 0

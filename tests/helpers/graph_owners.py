@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import owners as sample
+from ledgers import amount
 
 from dpadmm.admm.perturbations.base import Release
 from dpadmm.errors import Refused
@@ -77,7 +78,7 @@ class Watched:
             raise self.fails[request.step]
         release = self.agent.answer(request)
         self.gave.append(release.value)
-        self.spent.append(self.agent.ledger.guarantee(1e-6).epsilon)
+        self.spent.append(amount(self.agent.ledger))
         return release
 
 

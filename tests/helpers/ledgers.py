@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import DpEvent, GaussianDpEvent, LaplaceDpEvent, PureDpEvent
+from dpadmm.privacy.filter import Cap
 from dpadmm.privacy.ledger.protocol import Step, Stored
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
+from dpadmm.privacy.units import Unit
 
-BUDGET = Budget(3.0, 1e-6)
+CAP = Cap(3.0, 1e-6)
 GAUSSIAN, PURE, LAPLACE = GaussianDpEvent(20.0), PureDpEvent(0.01), LaplaceDpEvent(50.0)
 
 
-def join(ledger: SqliteLedger, run: str, tally: dict[DpEvent, int], hold: bool = True, budget: Budget = BUDGET) -> None:
+def join(ledger: SqliteLedger, run: str, tally: dict[DpEvent, int], hold: bool = True, cap: Cap = CAP) -> None:
     """Reserve a run's budget."""
-    ledger.reserve(run, f"terms of {run}", [tally], budget, {"rounds": 3}, hold)
+    ledger.reserve(run, f"terms of {run}", [tally], cap, Unit(1, ledger.relation), {"rounds": 3}, hold)
 
 
 def debit(
@@ -23,14 +24,19 @@ def debit(
     run: str,
     step: object,
     event: DpEvent,
-    budget: Budget = BUDGET,
+    cap: Cap = CAP,
     inputs: str = "in",
     size: int = 3,
 ) -> Stored:
     """Release some value in a step of a run."""
     value = np.random.default_rng(len(str(step))).normal(size=(1, size))
     state = {"dual": value + 1, "round": np.array(1)}
-    return ledger.commit(Step(run, str(step), inputs, (event,), value, state, ledger.position(run)), budget)
+    return ledger.commit(Step(run, str(step), inputs, (event,), value, state, ledger.position(run)), cap)
+
+
+def amount(ledger: SqliteLedger, delta: float = 1e-6, held: bool = False) -> float:
+    """What was spent so far, for a record, as an epsilon."""
+    return ledger.amount(Cap(1.0, delta, Unit(1, ledger.relation)), held)
 
 
 def kinds(ledger: SqliteLedger) -> list[str]:

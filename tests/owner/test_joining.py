@@ -20,7 +20,6 @@ UNACCEPTABLE = [
     ({"losses": ("smoothed-hinge",)}, {}, "loss 'logistic' is not allowed"),
     ({"losses": ("logistic",)}, {"loss": "smoothed-hinge:0.5"}, "loss 'smoothed-hinge:0.5' is not allowed"),
     ({}, {"relation": "zero-out"}, "relation 'zero-out' is not"),
-    ({"relation": "zero-out"}, {"relation": "zero-out"}, "relation 'zero-out' is not"),  # the ledger is by replace
     ({}, {"norm_bound": 1.5}, "norm bound 1.5 is above the 1 that is allowed"),
     ({}, {"norm_bound": 0.5}, "encoded for another norm bound"),
     ({"smallest_count": 61}, {}, "fewer than the 61 records"),

@@ -24,9 +24,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 import owners as sample
 
 from dpadmm.errors import InputError, Refused
-from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import GaussianDpEvent, Relation
+from dpadmm.privacy.filter import Cap
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
+from dpadmm.privacy.units import Unit
 
 
 def play(path: str, out: str, algorithm: str, rounds: int, crash: int = 0, first: int = 1, last: int = 0) -> None:
@@ -66,7 +67,7 @@ def create(path: str, out: str, run: str) -> None:
     barrier()
     with contextlib.suppress(InputError):
         made = SqliteLedger.create(Path(path), "patients", "d" * 64, Relation.REPLACE)
-        made.reserve(run, "terms", [{GaussianDpEvent(50.0): 1}], Budget(2.0, 1e-6), {})
+        made.reserve(run, "terms", [{GaussianDpEvent(50.0): 1}], Cap(2.0, 1e-6), Unit(), {})
         note(out, run)
 
 

@@ -204,14 +204,18 @@ def _print_status(found: dict[str, Any]) -> None:
         console.print("Nothing was spent yet.")
     else:
         left = "" if spending["epsilon_left"] is None else f", left {number(spending['epsilon_left'], '#.4g')}"
+        cap = "" if left == "" else f"; guaranteed is the cap, {spending['policy_epsilon']:g}"
         spent = number(spending["epsilon_spent"], "#.4g")
         held = number(spending["epsilon_with_held"], "#.4g")
         console.print(
             f"{spending['dataset']}: epsilon {spent} spent, {held} with what open runs hold{left} "
-            f"(delta {spending['delta']:g}, {spending['relation']} relation)"
+            f"(delta {spending['delta']:g}, {spending['relation']} relation){cap}",
+            soft_wrap=True,
         )
+        for version in spending["claimed_by"]:
+            console.print(f"Totals count releases as claimed by {version}, whose noise was not exact.", soft_wrap=True)
         if spending["runs"]:
-            shown = table(["run", "algorithm", "state", "releases", "epsilon alone"])
+            shown = table(["run", "algorithm", "state", "releases", "own guarantee"])
             for run in spending["runs"]:
                 shown.add_row(
                     Text(run["run"]), run["algorithm"] or "-", run["state"], f"{run['releases']:,}",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
 DELTA = 1e-6
+_COLUMNS = ["run", "algorithm", "state", "holds", "releases", "agreed", "epsilon", "delta", "records_per_person",
+            "relation", "enters", "claimed_by"]  # fmt: skip
 
 Path_ = Annotated[Path, typer.Argument(metavar="LEDGER", help="The owner's ledger file.", show_default=False)]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV on stdout, and nothing else there.")]
@@ -46,6 +48,10 @@ def register(app: typer.Typer) -> None:
         "export",
         epilog=examples("dpadmm ledger export patients.ledger > entries.csv", "dpadmm ledger export x.ledger --json"),
     )(export)
+    group.command(
+        "migrate",
+        epilog=examples("dpadmm ledger migrate patients.ledger", "dpadmm ledger migrate patients.ledger --json"),
+    )(migrate)
     group.command("confirm", epilog=examples("dpadmm ledger confirm patients.ledger --yes"))(confirm)
     app.add_typer(group, name="ledger")
 
@@ -66,9 +72,9 @@ def show(
 ) -> None:
     """What was spent, by which run, what is held, and what was refused.
 
-    Totals are composed from all events ever released. "Held" is what open
-    runs have set aside; "left" is the least that other releases may still
-    cost, whatever their kind.
+    The cap is the owner's policy, and guaranteed however runs are chosen. The
+    amount spent so far is no guarantee by itself. "Held" is what open runs
+    have set aside; "left" is the largest Gaussian run that is still allowed.
     """
     from dpadmm.owner.policy import Policy
     from dpadmm.owner.spending import ledger_summary
@@ -79,7 +85,7 @@ def show(
     if as_json:
         print_json(found)
     elif as_csv:
-        _print_csv(found["runs"], ["run", "algorithm", "state", "holds", "releases", "agreed", "epsilon", "delta"])
+        _print_csv(found["runs"], _COLUMNS)
     else:
         _print_summary(found)
 
@@ -149,6 +155,34 @@ def confirm(
         )
 
 
+def migrate(ledger: Path_, as_json: AsJson = False) -> None:
+    """Make a ledger of this version out of one of 0.1.0, with all its entries.
+
+    A backup of the file is made first. Entries stay as they are and get unit
+    1 (one record), claimed by 0.1.0. If anything fails, the ledger is locked.
+    """
+    from dpadmm.privacy.ledger.migrate import migrate as migrated
+
+    done = migrated(ledger)
+    if as_json:
+        print_json(
+            {
+                "ledger": str(ledger),
+                "backup": str(done.backup),
+                "entries": done.entries,
+                "runs": list(done.runs),
+                "locked": done.locked or None,
+            }
+        )
+        return
+    text = (
+        f"Migrated: {done.entries:,} entries of {len(done.runs):,} runs kept, claimed by 0.1.0. Backup: {done.backup}"
+    )
+    out().print(Text(text), soft_wrap=True)
+    if done.locked:
+        print_warning(f"locked, as it was before: {done.locked}.")
+
+
 @contextmanager
 def opened(path: Path, reading: bool = True) -> Iterator[SqliteLedger]:
     """The ledger, untouched unless it is to be confirmed; what the file refuses is the user's error here."""
@@ -178,24 +212,32 @@ def _delta(asked: float | None, policy: Policy | None) -> float:
 
 def _print_summary(found: Mapping[str, Any]) -> None:
     console = out()
-    at = f"at delta {found['delta']:g} ({found['relation']} relation)"
+    unit = "" if found["records_per_person"] == 1 else f", {found['records_per_person']} records of a person"
+    at = f"at delta {found['delta']:g} ({found['relation']} relation{unit})"
     console.print(
         Text(f"{found['dataset']}: {found['releases']:,} releases in {len(found['runs']):,} runs", style="bold")
     )
     if found["locked"]:
         console.print(Text(f"Locked: {found['locked']}.", style="bold red"), soft_wrap=True)
     shown = table(["", "epsilon"], show_header=False)
-    shown.add_row("spent", number(found["epsilon_spent"], "#.4g"))
-    shown.add_row("with what open runs hold", number(found["epsilon_with_held"], "#.4g"))
     if found["policy_epsilon"] is not None:
-        shown.add_row(f"allowed (delta {found['policy_delta']:g})", number(found["policy_epsilon"], "#.4g"))
-        shown.add_row("left, at least", number(found["epsilon_left"], "#.4g"), style="bold")
+        cap = f"the cap, guaranteed (delta {found['policy_delta']:g})"
+        shown.add_row(cap, number(found["policy_epsilon"], "#.4g"), style="bold")
+    shown.add_row("spent so far (not a guarantee by itself)", number(found["epsilon_spent"], "#.4g"))
+    shown.add_row("with what open runs hold (likewise)", number(found["epsilon_with_held"], "#.4g"))
+    if found["policy_epsilon"] is not None:
+        shown.add_row("left, for a Gaussian run", number(found["epsilon_left"], "#.4g"), style="bold")
     console.print(f"Total epsilon {at}:")
     console.print(shown)
+    for version in found["claimed_by"]:
+        console.print(
+            Text(f"Totals count releases as claimed by {version}, whose noise was not exact."), soft_wrap=True
+        )
     if found["runs"]:
-        runs = table(["run", "algorithm", "state", "releases", "agreed", "epsilon alone"])
+        runs = table(["run", "algorithm", "state", "releases", "agreed", "own guarantee"])
         for run in found["runs"]:
-            state = f"{run['state']}{', holds' if run['holds'] else ''}"
+            claimed = f", claimed by {run['claimed_by']}" if run["claimed_by"] else ""
+            state = f"{run['state']}{', holds' if run['holds'] else ''}{claimed}"
             counts = (f"{run['releases']:,}", f"{run['agreed']:,}", number(run["epsilon"], "#.4g"))
             runs.add_row(Text(run["run"]), run["algorithm"] or "-", state, *counts)
         console.print(runs)

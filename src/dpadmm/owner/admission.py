@@ -17,7 +17,6 @@ from dpadmm.admm.perturbations import Output
 from dpadmm.errors import InputError, Refused
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
-from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.protocol import Ledger
 from dpadmm.privacy.mechanisms import SimulatedMechanism
 from dpadmm.problems.shards import Shards
@@ -56,7 +55,7 @@ def admit(
     """
     under = _policy_of(run, policy, ledger)
     if under is not None:
-        check_policy(under.tightened_by(policy), agreement, shards, persons, ledger.relation)
+        check_policy(under.tightened_by(policy), agreement, shards, persons)
     plan = agreement.plan()
     if members.max() >= plan.setting.agents:
         raise Refused(f"the terms are for {plan.setting.agents} agents, and none is number {members.max()}.")
@@ -66,7 +65,7 @@ def admit(
         check_real(plan)
     if under is not None:
         terms = {**agreement.describe(), "policy": asdict(under)}
-        ledger.reserve(run, agreement.digest, plan.tallies(), under.budget, terms, under.reserve)
+        ledger.reserve(run, agreement.digest, plan.tallies(), under.cap, agreement.unit, terms, under.reserve)
     return plan, usable_records(plan, shards, persons, agreement.classes), under
 
 
@@ -136,19 +135,14 @@ def _first_of_each(persons: Sequence[Any], most: int) -> BoolArray:
     return found
 
 
-def check_policy(
-    policy: Policy, agreement: Agreement, shards: Shards, persons: Sequence[Any] | None, booked: Relation
-) -> None:
-    """Raises `Refused` where an owner's policy does not allow these terms over these records.
-
-    `booked` is the relation the owner's ledger accounts by.
-    """
+def check_policy(policy: Policy, agreement: Agreement, shards: Shards, persons: Sequence[Any] | None) -> None:
+    """Raises `Refused` where an owner's policy does not allow these terms over these records."""
     terms = agreement.run
     if str(terms.algorithm) not in policy.algorithms:
         raise Refused(f"algorithm {terms.algorithm!r} is not allowed here; {', '.join(policy.algorithms)} are.")
     if resolve.loss_text(terms).split(":")[0] not in policy.losses:
         raise Refused(f"loss {resolve.loss_text(terms)!r} is not allowed here; {', '.join(policy.losses)} are.")
-    if terms.relation != policy.relation or booked != policy.relation:
+    if terms.relation != policy.relation:
         raise Refused(f"relation {terms.relation!r} is not the {policy.relation!r} that this owner accounts by.")
     if terms.clip > policy.norm_bound:
         raise Refused(f"norm bound {terms.clip:g} is above the {policy.norm_bound:g} that is allowed here.")

@@ -30,8 +30,8 @@ from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.answering import RunState, as_release
 from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import Request, is_name
-from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import Relation, digest
+from dpadmm.privacy.filter import Cap
 from dpadmm.privacy.ledger.protocol import Ledger
 from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
 from dpadmm.problems.shards import Shards
@@ -195,7 +195,7 @@ class Agent:
             if joined is None:
                 raise Refused(f"run {request.run!r} was not joined.")
             try:
-                return joined.answer(request, partial(self._budget, joined))
+                return joined.answer(request, partial(self._cap, joined))
             except ConvergenceError:
                 if self.policy is None:
                     raise
@@ -240,14 +240,14 @@ class Agent:
             raise self._refusal("there is no such release.")
         return as_release(stored)
 
-    def _budget(self, joined: RunState) -> Budget:
-        """The budget in force; what else today's policy has made stricter is checked as well."""
+    def _cap(self, joined: RunState) -> Cap:
+        """The cap in force; what else today's policy has made stricter is checked as well."""
         if joined.policy is None or joined.agreement is None:
             return _UNLIMITED
         policy = joined.policy.tightened_by(self.policy)
         if policy != joined.policy:
-            check_policy(policy, joined.agreement, self.shards, self._persons, self.ledger.relation)
-        return policy.budget
+            check_policy(policy, joined.agreement, self.shards, self._persons)
+        return policy.cap
 
     def _random_bits(self, round: int) -> RandomBits:
         return lambda purpose: self.randomness.stream(self._runs, self._members, round, purpose)
@@ -297,4 +297,4 @@ class Agent:
         return Refused(reason)
 
 
-_UNLIMITED = Budget(1e300, 0.5)
+_UNLIMITED = Cap(1e300, 0.5)

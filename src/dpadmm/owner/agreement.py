@@ -13,7 +13,8 @@ import numpy as np
 from dpadmm._fields import from_table, names, typed
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError
-from dpadmm.privacy.events import canonical, digest
+from dpadmm.privacy.events import Relation, canonical, digest
+from dpadmm.privacy.units import Unit
 from dpadmm.spec import resolve
 from dpadmm.spec.columns import Schema
 from dpadmm.spec.declare import SKIP, STRAGGLERS, WAIT, RunSpec
@@ -124,6 +125,11 @@ class Agreement:
         lists = {name: tuple(v) if isinstance(v := entries[name], list) else v for name in ("counts", "owners")}
         parts = {"run": from_table(RunSpec, run, "the terms"), "schema": schema and Schema.from_fields(schema)}
         return cls(**{**entries, **lists, **parts}).checked()
+
+    @property
+    def unit(self) -> Unit:
+        """What the run's events protect."""
+        return Unit(self.records_per_person, Relation.parse(self.run.relation))
 
     @cached_property
     def resolved(self) -> ResolvedRun:

@@ -20,8 +20,8 @@ from dpadmm.errors import Refused
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import EVALUATION, Request
-from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import digest
+from dpadmm.privacy.filter import Cap
 from dpadmm.privacy.ledger.protocol import Ledger, Step, Stored
 from dpadmm.problems.shards import Shards
 from dpadmm.spec.declare import SKIP, WAIT
@@ -57,10 +57,10 @@ class RunState:
         """The straggler policy of the terms: what happens in a round that this agent does not answer."""
         return WAIT if self.agreement is None else self.agreement.stragglers
 
-    def answer(self, request: Request, budget: Callable[[], Budget]) -> Release:
+    def answer(self, request: Request, cap: Callable[[], Cap]) -> Release:
         """The release of a step, in the ledger: made now, or found there.
 
-        `budget` is the one in force; it is asked only before something is spent.
+        `cap` is the one in force; it is asked only before something is spent.
         """
         self._check(request)
         alone = self.plan.algorithm.consensus.decentralised  # then each of the batch hears something else
@@ -77,7 +77,7 @@ class RunState:
             if stored.inputs != mark:
                 raise Refused(f"run {self.name!r}, step {step} was answered for other inputs.")
             return as_release(stored)
-        in_force = budget()
+        in_force = cap()
         if request.step == EVALUATION:
             release, state, round = self._evaluate(inputs[0]), self.state, self.round
         else:

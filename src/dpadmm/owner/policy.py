@@ -10,6 +10,7 @@ losses = ["logistic"]
 smallest_count = 100          # fewer records take part in nothing
 reserve = true                # budget may be set aside for a whole run
 records_per_person = 1        # several records of a person are protected together, up to this many
+slack_share = 0.1             # of delta, for runs that are more than Gaussian noise; 0 for Gaussian runs only
 approval = "policy"           # or "hand": in a federation every run waits for the owner's own word
 """
 
@@ -23,8 +24,9 @@ from dpadmm._fields import from_table
 from dpadmm._files import read_toml
 from dpadmm.errors import InputError, Refused, unknown
 from dpadmm.papers import ALGORITHMS
-from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import Relation
+from dpadmm.privacy.filter import SLACK_SHARE, Cap
+from dpadmm.privacy.units import Unit
 from dpadmm.problems.losses import LOSSES, STATISTICS
 
 APPROVALS = ("policy", "hand")
@@ -48,6 +50,7 @@ class Policy:
         reserve: Whether budget may be set aside for a whole run.
         records_per_person: How many records of one person are protected together.
         approval: `policy`, or `hand` where every run waits for the owner's own word.
+        slack_share: Of delta: what the delta0 of runs that are more than Gaussian noise may add up to.
     """
 
     dataset: str
@@ -61,10 +64,10 @@ class Policy:
     reserve: bool = True
     records_per_person: int = 1
     approval: str = "policy"
+    slack_share: float = SLACK_SHARE
 
     def __post_init__(self) -> None:
-        Budget(self.epsilon, self.delta)
-        Relation.parse(self.relation)
+        relation = Relation.parse(self.relation)
         for name in self.algorithms:
             if name not in ALGORITHMS:
                 raise unknown("algorithm in the policy", name, ALGORITHMS)
@@ -77,12 +80,19 @@ class Policy:
             raise InputError(f"policy: norm_bound {self.norm_bound!r} must be a positive number.")
         if self.smallest_count < 1 or self.records_per_person < 1:
             raise InputError("policy: smallest_count and records_per_person must be at least 1.")
+        Cap(self.epsilon, self.delta, Unit(self.records_per_person, relation), self.slack_share)
         if self.approval not in APPROVALS:
             raise unknown("approval in the policy", self.approval, APPROVALS)
 
     @property
-    def budget(self) -> Budget:
-        return Budget(self.epsilon, self.delta)
+    def unit(self) -> Unit:
+        """What is protected."""
+        return Unit(self.records_per_person, Relation.parse(self.relation))
+
+    @property
+    def cap(self) -> Cap:
+        """What all runs together may come to."""
+        return Cap(self.epsilon, self.delta, self.unit, self.slack_share)
 
     @classmethod
     def read(cls, path: Path) -> Policy:
@@ -115,10 +125,12 @@ class Policy:
             return self
         if (self.dataset, self.relation) != (other.dataset, other.relation):
             raise Refused("the policy was changed to another data set or relation; this run cannot go on under it.")
+        cap = self.cap.tightened_by(other.cap)
         return Policy(
             dataset=self.dataset,
-            epsilon=min(self.epsilon, other.epsilon),
-            delta=min(self.delta, other.delta),
+            epsilon=cap.epsilon,
+            delta=cap.delta,
+            slack_share=cap.slack_share,
             relation=self.relation,
             norm_bound=min(self.norm_bound, other.norm_bound),
             algorithms=tuple(name for name in self.algorithms if name in other.algorithms),

@@ -193,6 +193,27 @@ class Renyi(Accountant):
     understands = (*_PURE, *_GAUSSIAN, PoissonSampledDpEvent, *_OF_FIXED_SIZE, *_OBJECTIVE)
 
     def _epsilon(self, flat: Tally, delta: float, relation: Relation) -> float:
+        if delta <= 0.0:
+            return math.inf
+        a, total = self._total(flat, relation)
+        if delta**2 > -math.expm1(-float(total.min())):  # total variation by Kullback-Leibler's divergence
+            return 0.0
+        # Canonne, Kamath & Steinke 2020, Prop. 12; every order gives a bound.
+        slope = -(math.log(delta) + np.log(a)) / (a - 1.0)
+        found = total + np.log1p(-1.0 / a) + slope + 1e-15 * (total + np.abs(slope))
+        return max(0.0, float(found.min()))
+
+    def _deltas(self, flat: Tally, epsilons: FloatArray, relation: Relation) -> FloatArray:
+        """The same conversion solved for delta, and total variation by Pinsker's inequality."""
+        a, total = self._total(flat, relation)
+        logs = (a - 1.0) * (total - epsilons[:, None] + np.log1p(-1.0 / a)) - np.log(a)
+        # Divergences rise with the order, so the smallest bounds Kullback-Leibler's.
+        apart = math.sqrt(0.5 * float(total.min()))
+        return np.minimum(np.exp(np.minimum(logs.min(axis=1), 0.0)), apart) * (1.0 + 1e-9)
+
+    @staticmethod
+    def _total(flat: Tally, relation: Relation) -> tuple[FloatArray, FloatArray]:
+        """Orders, and the sum of all divergences there, rounded up."""
         orders = _PLAIN_ORDERS
         if any(isinstance(event, _OBJECTIVE) for event in flat):
             orders = objective.ORDERS
@@ -200,20 +221,13 @@ class Renyi(Accountant):
             orders = _POISSON_ORDERS
         if any(isinstance(event, _OF_FIXED_SIZE) for event in flat):
             orders = _SAMPLED_ORDERS
-        if delta <= 0.0:
-            return math.inf
         a, total = np.array(orders), np.zeros(len(orders))
         for event, count in flat.items():
             # Divergences are differences of logarithms, over a - 1: those of the sampled, sums of large terms, are
             # right to 1e-12, the others to 1e-14 (compared with many digits in the tests).
             error = 1e-12 if isinstance(event, _SAMPLED + _OF_FIXED_SIZE) else 1e-14
             total += count * (np.maximum(_curve(event, orders, relation), 0.0) * (1.0 + 1e-14) + error * a / (a - 1.0))
-        if delta**2 > -math.expm1(-float(total.min())):  # total variation by Kullback-Leibler's divergence
-            return 0.0
-        # Canonne, Kamath & Steinke 2020, Prop. 12; every order gives a bound.
-        slope = -(math.log(delta) + np.log(a)) / (a - 1.0)
-        found = total + np.log1p(-1.0 / a) + slope + 1e-15 * (total + np.abs(slope))
-        return max(0.0, float(found.min()))
+        return a, total
 
 
 class SingleSteps(Accountant):

@@ -8,6 +8,8 @@ from handlers import ZEROS, handler, joined, log, reason, site_digest, untouched
 from dpadmm.federation.client.files import OwnerFiles
 from dpadmm.federation.client.handler import Handler
 from dpadmm.privacy.accounting import best
+from dpadmm.privacy.filter import Cap, Charge
+from dpadmm.privacy.units import RECORD
 
 
 def test_a_run_waits_for_the_owners_word_and_is_told_at_its_price(lived: Any) -> None:
@@ -29,9 +31,9 @@ def test_a_run_waits_for_the_owners_word_and_is_told_at_its_price(lived: Any) ->
     assert site_digest(site) == terms.digest
     (tally,) = terms.plan().take([0]).tallies()
     ledger = lived.ledger("ahorn")
-    held = ledger.committed()
-    both = {event: held.get(event, 0) + tally.get(event, 0) for event in [*held, *tally]}
-    alone, before, after = (best(each, 1e-6, ledger.relation).epsilon for each in (tally, held, both))
+    cap, held = Cap(5.0, 1e-6), ledger.charges(held=True)
+    alone = best(tally, 1e-6, ledger.relation).epsilon
+    before, after = cap.amount(held), cap.amount([*held, Charge(tally, RECORD, cap.bound(tally, RECORD))])
     assert 0.0 < before < 1.5 + 1e-9 < alone < after < 5.0
     assert (told["epsilon_alone"], told["epsilon_before"], told["epsilon_after"]) == (alone, before, after)
     assert (told["epsilon_allowed"], told["delta"], told["releases"]) == (5.0, 1e-6, 7)
@@ -40,15 +42,16 @@ def test_a_run_waits_for_the_owners_word_and_is_told_at_its_price(lived: Any) ->
         "Run 'second' (pvp, loss logistic)",
         "you and 2 other(s) for 7 noisy release(s) of 4 numbers",
         f"epsilon {alone:.4g} at delta 1e-06",
-        f"committed to {before:.4g} of the 5",
-        f"with this run {after:.4g}, which leaves {5.0 - after:.4g}.",
+        "the run's own guarantee",
+        f"committed to {before:.4g} of the 5 you allow, which is what is guaranteed",
+        f"with this run {after:.4g}, and then the largest Gaussian run",
     ):
         assert part in told["sentence"]
     assert [entry["kind"] for entry in log(lived)].count("waiting") == 1
     assert site.decide(terms.digest[:6], True) == terms.digest
     assert site.waiting() == {}
     assert asked.join("server", "second", terms.dumps()) == {"joined": terms.digest, "rounds_answered": 0}
-    assert lived.ledger("ahorn").guarantee(1e-6, held=True).epsilon == pytest.approx(after, rel=1e-12)
+    assert lived.ledger("ahorn").amount(cap, held=True) == pytest.approx(after, rel=1e-12)
     again = handler(lived)  # and after a restart no word is needed for what was agreed
     assert again.join("server", "second", terms.dumps()) == {"joined": terms.digest, "rounds_answered": 0}
     assert site.waiting() == {}
@@ -115,7 +118,7 @@ def test_a_yes_does_not_raise_the_budget(lived: Any) -> None:
     asked, site, terms = handler(lived), OwnerFiles(lived.home / "ahorn"), lived.terms()
     asked.join("server", "study", terms.dumps())
     (told,) = site.waiting().values()
-    assert "with this run 2, which leaves 0." in told["sentence"]
+    assert "with this run 2, and then the largest Gaussian run you can take part in has epsilon 0." in told["sentence"]
     site.decide(terms.digest, True)
     with untouched(lived):
         assert "would come to epsilon 2" in reason(asked.join("server", "study", terms.dumps()))

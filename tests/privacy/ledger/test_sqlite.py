@@ -1,25 +1,28 @@
 """The ledger on disk: reservations, debits and totals, what is kept, and disks that are full or cannot be written."""
 
 import inspect
+import math
 import resource
 import signal
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from ledgers import BUDGET, GAUSSIAN, LAPLACE, PURE, debit, filled, join, kinds
+from ledgers import CAP, GAUSSIAN, LAPLACE, PURE, amount, debit, filled, join, kinds
 
 from dpadmm.errors import Refused
+from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, Relation
+from dpadmm.privacy.filter import Cap, Charge
+from dpadmm.privacy.gdp import mu_of_pure
 from dpadmm.privacy.ledger.protocol import Step
 from dpadmm.privacy.ledger.sqlite import REASONS, SqliteLedger
 from dpadmm.privacy.ledger.verify import verify
+from dpadmm.privacy.units import RECORD, Unit
 
 
 def test_reserving_debiting_finishing_and_giving_back(ledger: SqliteLedger) -> None:
@@ -47,30 +50,32 @@ def test_reserving_debiting_finishing_and_giving_back(ledger: SqliteLedger) -> N
     assert verify(ledger) == []
 
 
+def _most() -> int:
+    """How many of these releases the filter permits."""
+    return next(n for n in range(1, 10_000) if not CAP.within(CAP.cost(Charge({GAUSSIAN: n + 1}, RECORD))))
+
+
 @pytest.mark.parametrize("delta", [1e-6, 1e-3])
-def test_the_total_over_three_runs_is_the_accountants(ledger: SqliteLedger, delta: float) -> None:
+def test_the_total_over_three_runs_is_the_root_of_squares(ledger: SqliteLedger, delta: float) -> None:
     runs: dict[str, dict[DpEvent, int]] = {
         "gaussian": {GAUSSIAN: 20},
         "pure": {PURE: 5},
         "mixed": {GaussianDpEvent(31.0): 3, LAPLACE: 1, GAUSSIAN: 2},
     }
-    total: Counter[DpEvent] = Counter()
     for name, tally in runs.items():
         join(ledger, name, tally)
-        total.update(tally)
-        assert ledger.guarantee(delta, held=True) == best(total, delta, Relation.REPLACE)
-    so_far: Counter[DpEvent] = Counter()
+    squares = 0.0
     for name, tally in runs.items():
         for event, count in tally.items():
             for number in range(count):
                 debit(ledger, name, f"{event}{number}", event)
-                so_far[event] += 1
-                assert ledger.spent() == so_far
-        assert ledger.guarantee(delta) == best(so_far, delta, Relation.REPLACE)
-    assert ledger.guarantee(delta) == best(total, delta, Relation.REPLACE)
-    assert ledger.guarantee(delta).accountant in ("pure+gaussian", "zcdp")
+                squares += {GAUSSIAN: 20.0**-2, PURE: mu_of_pure(0.01) ** 2, LAPLACE: mu_of_pure(0.02) ** 2}.get(
+                    event, 31.0**-2
+                )
+    assert amount(ledger, delta) == pytest.approx(gaussian.epsilon(math.sqrt(squares), delta), rel=1e-9)
+    assert amount(ledger, delta) == amount(ledger, delta, held=True)
     # Composing each run alone and adding the epsilons would be more.
-    assert ledger.guarantee(delta).epsilon < sum(best(t, delta, Relation.REPLACE).epsilon for t in runs.values())
+    assert amount(ledger, delta) < sum(best(t, delta, Relation.REPLACE).epsilon for t in runs.values())
     assert verify(ledger) == []
 
 
@@ -93,7 +98,7 @@ def test_joining_again_is_no_news_and_other_terms_are_refused(ledger: SqliteLedg
     join(ledger, "run", {GAUSSIAN: 2})
     assert kinds(ledger) == ["create", "reserve"]
     with pytest.raises(Refused, match="other terms"):
-        ledger.reserve("run", "other", [{GAUSSIAN: 2}], BUDGET, {}, True)
+        ledger.reserve("run", "other", [{GAUSSIAN: 2}], CAP, Unit(), {}, True)
 
 
 def test_more_than_was_agreed_is_refused(ledger: SqliteLedger) -> None:
@@ -109,7 +114,7 @@ def test_more_than_was_agreed_is_refused(ledger: SqliteLedger) -> None:
 
 
 def test_without_a_hold_others_may_take_the_room(ledger: SqliteLedger) -> None:
-    most = next(n for n in range(1, 10_000) if best({GAUSSIAN: n + 1}, 1e-6, Relation.REPLACE).epsilon > 3.0)
+    most = _most()
     join(ledger, "loose", {GAUSSIAN: most}, hold=False)
     assert ledger.committed() == {}
     debit(ledger, "loose", 1, GAUSSIAN)
@@ -123,7 +128,7 @@ def test_without_a_hold_others_may_take_the_room(ledger: SqliteLedger) -> None:
 
 
 def test_a_run_without_a_hold_cannot_eat_what_is_held_for_another(ledger: SqliteLedger) -> None:
-    most = next(n for n in range(1, 10_000) if best({GAUSSIAN: n + 1}, 1e-6, Relation.REPLACE).epsilon > 3.0)
+    most = _most()
     join(ledger, "loose", {GAUSSIAN: 5}, hold=False)
     join(ledger, "firm", {GAUSSIAN: most - 1}, hold=True)
     debit(ledger, "loose", 1, GAUSSIAN)
@@ -137,9 +142,9 @@ def test_a_run_without_a_hold_cannot_eat_what_is_held_for_another(ledger: Sqlite
 def test_a_stricter_budget_binds_at_once(ledger: SqliteLedger) -> None:
     join(ledger, "run", {GAUSSIAN: 10})
     debit(ledger, "run", 1, GAUSSIAN)
-    spent = ledger.guarantee(1e-6).epsilon
+    spent = amount(ledger)
     with pytest.raises(Refused, match="would come to"):
-        debit(ledger, "run", 2, GAUSSIAN, budget=Budget(spent, 1e-6))
+        debit(ledger, "run", 2, GAUSSIAN, cap=Cap(spent, 1e-6))
     assert ledger.spent() == {GAUSSIAN: 1}
     debit(ledger, "run", 2, GAUSSIAN)
 
@@ -180,7 +185,7 @@ def test_reopening_gives_the_same(ledger: SqliteLedger, path: Path) -> None:
 def test_a_repeated_step_returns_what_is_stored(ledger: SqliteLedger, path: Path) -> None:
     join(ledger, "run", {GAUSSIAN: 2})
     first = debit(ledger, "run", 1, GAUSSIAN)
-    again = ledger.commit(Step("run", "1", "in", (GAUSSIAN,), np.zeros((1, 3)), {"round": np.array(9)}, 0), BUDGET)
+    again = ledger.commit(Step("run", "1", "in", (GAUSSIAN,), np.zeros((1, 3)), {"round": np.array(9)}, 0), CAP)
     assert again.value.tobytes() == first.value.tobytes()
     assert (again.seal, again.events, again.inputs) == (first.seal, first.events, first.inputs)
     found = SqliteLedger.open(path).find("run", "1")
@@ -200,9 +205,9 @@ def test_a_commit_from_an_old_position_is_refused(ledger: SqliteLedger, path: Pa
     debit(ledger, "run", 1, GAUSSIAN)
     arguments: Any = ((GAUSSIAN,), np.zeros((1, 3)), {"round": np.array(2)})
     with pytest.raises(Refused, match="moved on"):
-        SqliteLedger.open(path).commit(Step("run", "2", "in", *arguments, 0), BUDGET)
+        SqliteLedger.open(path).commit(Step("run", "2", "in", *arguments, 0), CAP)
     assert ledger.spent() == {GAUSSIAN: 1}
-    ledger.commit(Step("run", "2", "in", *arguments, ledger.position("run")), BUDGET)
+    ledger.commit(Step("run", "2", "in", *arguments, ledger.position("run")), CAP)
     assert ledger.spent() == {GAUSSIAN: 2}
 
 
@@ -275,7 +280,7 @@ def _limited(path: str) -> None:
     state = {"round": np.array(2)}
     try:
         step = Step("run", "2", "in", (GaussianDpEvent(20.0),), value, state, ledger.position("run"))
-        ledger.commit(step, Budget(3.0, 1e-6))
+        ledger.commit(step, Cap(3.0, 1e-6))
     except Refused as refused:
         print(f"refused: {refused}")
 
@@ -285,7 +290,7 @@ def test_a_file_that_may_not_grow_is_a_refusal(ledger: SqliteLedger, path: Path)
     debit(ledger, "run", 1, GAUSSIAN)
     imports = (
         "import resource, signal, sys\nfrom pathlib import Path\nimport numpy as np\n"
-        "from dpadmm.errors import Refused\nfrom dpadmm.privacy.calibration import Budget\n"
+        "from dpadmm.errors import Refused\nfrom dpadmm.privacy.filter import Cap\n"
         "from dpadmm.privacy.events import GaussianDpEvent\nfrom dpadmm.privacy.ledger.protocol import Step\n"
         "from dpadmm.privacy.ledger.sqlite import SqliteLedger\n"
     )

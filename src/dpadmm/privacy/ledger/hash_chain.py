@@ -36,6 +36,7 @@ class Chain:
     """The file, its lock and its chain; what the entries mean is the ledger's business."""
 
     schema: ClassVar[int]
+    migrated_from: ClassVar[int | None] = None
     tables: ClassVar[str]
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -49,7 +50,7 @@ class Chain:
         # Made whole beside its place, then linked there: nobody sees half a ledger, and of two makers one comes first.
         beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
-            connection = _connect(beside)
+            connection = connect(beside)
             try:
                 with writing(connection):
                     for statement in filter(str.strip, f"{_TABLES}{cls.tables}".split(";")):
@@ -77,14 +78,16 @@ class Chain:
         """
         if not path.exists():
             raise InputError(f"there is no ledger at {str(path)!r}; create it first.")
-        connection = _connect(path)
+        connection = connect(path)
         try:
             schema = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
             if schema is None or int(schema[0]) != cls.schema:
                 found = "unknown" if schema is None else schema[0]
+                remedy = "use the version of dpadmm that wrote it."
+                if found == str(cls.migrated_from):
+                    remedy = f"run 'dpadmm ledger migrate {path}', which makes a backup first."
                 raise InputError(
-                    f"ledger {str(path)!r} has schema {found}, and this program's is {cls.schema}; use the version of "
-                    f"dpadmm that wrote it."
+                    f"ledger {str(path)!r} has schema {found}, and this program's is {cls.schema}; {remedy}"
                 )
             ledger = cls(path, connection)
             if reading:
@@ -217,7 +220,7 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(path, timeout=30.0, isolation_level=None)
         connection.execute(

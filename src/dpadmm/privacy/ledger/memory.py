@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from dpadmm.errors import Refused
 from dpadmm.privacy.accounting import Accounts
-from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import Relation, Tally
+from dpadmm.privacy.filter import Cap
 from dpadmm.privacy.ledger.protocol import Seal, Step, Stored
+from dpadmm.privacy.units import Unit
 
 
 class MemoryLedger:
@@ -28,7 +29,8 @@ class MemoryLedger:
         run: str,
         terms_digest: str,
         tallies: Sequence[Tally],
-        budget: Budget,
+        cap: Cap,
+        unit: Unit,
         terms: Mapping[str, Any],
         hold: bool = True,
     ) -> None:
@@ -42,7 +44,7 @@ class MemoryLedger:
             return self._latest[2]
         return None
 
-    def commit(self, step: Step, budget: Budget) -> Stored:
+    def commit(self, step: Step, cap: Cap) -> Stored:
         stored = Stored(step.value, step.events, step.inputs, None)
         self.accounts.spend(step.events)
         self._latest = (step.run, step.name, stored)

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import DpEvent, Relation, Tally
+from dpadmm.privacy.events import DpEvent, Relation, Tally, flatten
+from dpadmm.privacy.filter import Bound, Cap, Charge
+from dpadmm.privacy.units import RECORD, Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,34 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class Account:
+    """How a run is debited, which is settled when it is joined.
+
+    Attributes:
+        unit: What its events protect.
+        whole: The run as one bound; None where every event enters by itself.
+        alone: Whether it was permitted by its own guarantee, and so nothing of it is given back.
+        claimed: The version that wrote its entries, where they were migrated.
+    """
+
+    unit: Unit = RECORD
+    whole: Bound | None = None
+    alone: bool = False
+    claimed: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        bound = None if self.whole is None else {"mu": self.whole.mu, "delta0": self.whole.delta0}
+        return {"unit": self.unit.as_dict(), "whole": bound, "alone": self.alone, "claimed": self.claimed}
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> Account:
+        """What `as_dict` wrote."""
+        whole = None if kept["whole"] is None else Bound(**kept["whole"])
+        return cls(Unit.from_dict(kept["unit"]), whole, bool(kept["alone"]), str(kept["claimed"]))
+
+
+@dataclass(frozen=True)
 class Run:
     """A run as the ledger knows it: what was agreed, what is held for it, what it spent."""
 
@@ -52,11 +81,22 @@ class Run:
     finished: bool
     agreed: dict[DpEvent, int]
     spent: dict[DpEvent, int]
+    account: Account
 
     @property
     def held(self) -> dict[DpEvent, int]:
         """Set aside and not yet spent."""
         return dict(Counter(self.agreed) - Counter(self.spent)) if self.holds and not self.finished else {}
+
+    def charge(self, held: bool) -> Charge | None:
+        """What it is debited with: what was released, or with `held` what is set aside for it as well.
+
+        A run that entered as a whole, or alone, is debited in full with its first release; before that it told nothing.
+        """
+        account = self.account
+        in_full = bool(flatten(self.spent)) and (account.whole is not None or account.alone)
+        tally = self.agreed if in_full or (held and self.held) else self.spent
+        return Charge(tally, account.unit, account.whole, account.claimed) if flatten(tally) else None
 
 
 class Ledger(Protocol):
@@ -70,7 +110,8 @@ class Ledger(Protocol):
         run: str,
         terms_digest: str,
         tallies: Sequence[Tally],
-        budget: Budget,
+        cap: Cap,
+        unit: Unit,
         terms: Mapping[str, Any],
         hold: bool = True,
     ) -> None:
@@ -80,12 +121,13 @@ class Ledger(Protocol):
             run: The run's name.
             terms_digest: Names the terms.
             tallies: What the whole run will cost each agent.
-            budget: All that may ever be spent.
+            cap: All that may ever be spent.
+            unit: What the run's events protect.
             terms: The terms, to be kept.
             hold: Whether the cost of the whole run is set aside; otherwise each step must find its own.
 
         Raises:
-            Refused: The budget does not suffice, or the name belongs to other terms.
+            Refused: The cap does not permit it, or the name belongs to other terms.
         """
 
     def terms(self, run: str) -> Mapping[str, Any] | None:
@@ -109,12 +151,12 @@ class Ledger(Protocol):
             The release as it left; None if the step was not answered.
         """
 
-    def commit(self, step: Step, budget: Budget) -> Stored:
+    def commit(self, step: Step, cap: Cap) -> Stored:
         """Debits a step and keeps its release and state, all or nothing, before the release leaves.
 
         Args:
             step: What was computed.
-            budget: All that may ever be spent.
+            cap: All that may ever be spent.
 
         Returns:
             The release that stands: this one, or that of another process that was faster.
@@ -154,7 +196,7 @@ class Ledger(Protocol):
         """
 
     def finish(self, run: str) -> None:
-        """Closes a run; what it did not use is free again.
+        """Closes a run; what it did not use is free again, unless it entered as a whole or alone.
 
         Args:
             run: The run's name.

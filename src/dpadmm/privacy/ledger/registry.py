@@ -32,7 +32,10 @@ class LedgerRegistry:
     folder: Path
 
     def ledger(self, path: Path, dataset: str, data_digest: str, relation: Relation) -> SqliteLedger:
-        """The ledger at `path`, made if there is none; refused where it is not this data set's, or not its only one."""
+        """The ledger at `path`, made if there is none; refused where it is not this data set's, or not its only one.
+
+        `relation` is that of a new one. Entries of an old one keep theirs, and totals convert them.
+        """
         if not path.exists():
             self._check_new(path, dataset, data_digest)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +47,6 @@ class LedgerRegistry:
             for what, found, expected in (
                 ("data set", ledger.dataset, dataset),
                 ("records (by digest)", ledger.meta["data"], data_digest),
-                ("relation", str(ledger.relation), str(relation)),
             ):
                 if found != expected:
                     raise InputError(f"ledger {str(path)!r} is for {what} {found!r}, not {expected!r}.")

@@ -3,7 +3,8 @@
 Joining a run holds budget for the whole of it (a reservation: events and how often). Each release debits one step, and
 debit, release and the solver state for the next step are one transaction; only when it is on disk does the release
 leave. Finishing gives back what was not used. A step that was released once is answered with what is stored, byte for
-byte, for ever. Totals are recomputed from events, across all runs of the data set (see `chain` for the file itself).
+byte, for ever. Across runs, the filter decides (`privacy/filter.py`); each entry says what unit its events protect, and
+totals are formed for the unit that the owner's cap protects (see `hash_chain` for the file itself).
 """
 
 from __future__ import annotations
@@ -18,22 +19,30 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from dpadmm.errors import Refused
-from dpadmm.privacy.accounting import Guarantee, best
-from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.events import (
     DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    PureDpEvent,
     Relation,
     Tally,
     canonical,
     digest,
     event_from_dict,
     event_to_dict,
+    flatten,
     pack,
     tally_to_list,
     unpack,
 )
+from dpadmm.privacy.filter import Bound, Cap, Charge
+from dpadmm.privacy.gdp import entry
 from dpadmm.privacy.ledger.hash_chain import Chain, now
-from dpadmm.privacy.ledger.protocol import Run, Step, Stored
+from dpadmm.privacy.ledger.protocol import Account, Run, Step, Stored
+from dpadmm.privacy.units import Unit
+
+LOST_DELTA0 = 1e-9
+"""The delta0 of past releases for which no cap is known."""
 
 REASONS = 1000  # kept apart; what is refused for yet another reason is counted together
 
@@ -41,12 +50,13 @@ REASONS = 1000  # kept apart; what is refused for yet another reason is counted 
 class SqliteLedger(Chain):
     """The ledger of one data set; make it with `create` or `open`."""
 
-    schema = 2
+    schema = 3
+    migrated_from = 2  # version 0.1.0's
     # `runs` and `balances` repeat what the chain says, so that a step need not read all of it; `verify` compares them.
     tables = """
     CREATE TABLE runs (
         name TEXT PRIMARY KEY, terms_digest TEXT NOT NULL, terms TEXT NOT NULL, holds INTEGER NOT NULL,
-        finished INTEGER NOT NULL);
+        finished INTEGER NOT NULL, account TEXT NOT NULL);
     CREATE TABLE balances (
         run TEXT NOT NULL, event TEXT NOT NULL, agreed INTEGER NOT NULL, spent INTEGER NOT NULL,
         PRIMARY KEY (run, event));
@@ -80,8 +90,17 @@ class SqliteLedger(Chain):
             if gone:
                 spent.setdefault(run, {})[event] = gone
         return {
-            name: Run(name, mark, json.loads(terms), bool(holds), bool(done), agreed.get(name, {}), spent.get(name, {}))
-            for name, mark, terms, holds, done in self._connection.execute("SELECT * FROM runs ORDER BY rowid")
+            name: Run(
+                name,
+                mark,
+                json.loads(terms),
+                bool(holds),
+                bool(done),
+                agreed.get(name, {}),
+                spent.get(name, {}),
+                Account.from_dict(json.loads(account)),
+            )
+            for name, mark, terms, holds, done, account in self._connection.execute("SELECT * FROM runs ORDER BY rowid")
         }
 
     def terms(self, run: str) -> Mapping[str, Any] | None:
@@ -98,9 +117,17 @@ class SqliteLedger(Chain):
         """All events that were released or are held for open runs."""
         return _sum(part for run in self.runs().values() for part in (run.spent, run.held))
 
-    def guarantee(self, delta: float, held: bool = False) -> Guarantee:
-        """What all releases so far cost together; with `held`, as if every open run were completed."""
-        return best(self.committed() if held else self.spent(), delta, self.relation)
+    def charges(self, held: bool = False) -> list[Charge]:
+        """What each run is debited with; with `held`, what open runs have set aside as well."""
+        charges = (run.charge(held) for run in self.runs().values())
+        return [charge for charge in charges if charge is not None]
+
+    def amount(self, cap: Cap, held: bool = False) -> float:
+        """What all releases so far come to, as an epsilon for the unit and delta of the cap.
+
+        With `held`, as if every open run were completed. It is no guarantee by itself; the cap is.
+        """
+        return cap.amount(self.charges(held))
 
     def find(self, run: str, step: str) -> Stored | None:
         """The release of a step, if there was one."""
@@ -144,7 +171,8 @@ class SqliteLedger(Chain):
         run: str,
         terms_digest: str,
         tallies: Sequence[Tally],
-        budget: Budget,
+        cap: Cap,
+        unit: Unit,
         terms: Mapping[str, Any],
         hold: bool = True,
     ) -> None:
@@ -162,16 +190,16 @@ class SqliteLedger(Chain):
                 if known.finished:
                     raise Refused(f"run {run!r} is finished.")
                 return
-            self._check_budget(tally, budget, held=True)
-            pairs = tally_to_list(tally)
-            body = {"digest": terms_digest, "tally": pairs, "terms": dict(terms), "holds": hold}
+            account = self._admitted(tally, cap, unit, hold)
+            pairs, kept = tally_to_list(tally), account.as_dict()
+            body = {"digest": terms_digest, "tally": pairs, "terms": dict(terms), "holds": hold, "account": kept}
             self._append("reserve", run, body)
-            row = (run, terms_digest, canonical(dict(terms)), int(hold), 0)
-            self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", row)
+            row = (run, terms_digest, canonical(dict(terms)), int(hold), 0, canonical(kept))
+            self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
             rows = [(run, canonical(entry), count, 0) for entry, count in pairs]
             self._connection.executemany("INSERT INTO balances VALUES (?, ?, ?, ?)", rows)
 
-    def commit(self, step: Step, budget: Budget) -> Stored:
+    def commit(self, step: Step, cap: Cap) -> Stored:
         """Debits one step and keeps its release and the state after it; returns what may leave.
 
         If another process released the step meanwhile, its release is returned and this one is forgotten. If it
@@ -196,7 +224,7 @@ class SqliteLedger(Chain):
                 raise Refused(f"run {run!r}, step {step.name}: nothing is left of what was agreed for such a release.")
             # What is held for this run it may spend; a run that holds nothing must leave what is held for others.
             (holds,) = self._connection.execute("SELECT holds FROM runs WHERE name = ?", (run,)).fetchone()
-            self._check_budget({}, budget, held=not holds)
+            self._check(self.charges(held=not holds), cap, self.runs()[run].account.alone)
             body = {"step": step.name, "inputs": step.inputs, "event": json.loads(text), "value": digest(packed)}
             number, head = self._append("debit", run, body)
             row: tuple[Any, ...] = (run, step.name, step.inputs, number, packed)
@@ -206,7 +234,8 @@ class SqliteLedger(Chain):
         return Stored(step.value, step.events, step.inputs, self.seal(number, head))
 
     def finish(self, run: str) -> None:
-        """Closes a run and gives back what it did not use; its solver state is forgotten."""
+        """Closes a run and gives back what it did not use, unless it entered as a whole or alone; its solver state is
+        forgotten."""
         with self._transaction():
             known = self.runs().get(run)
             if known is None:
@@ -227,13 +256,13 @@ class SqliteLedger(Chain):
                 (reason, now(), now()),
             )
 
-    def record_lost(self, tally: Tally) -> None:
+    def record_lost(self, tally: Tally, unit: Unit | None = None) -> None:
         """Counts releases that left but are not in this file: what a restored backup forgot. The owner's doing."""
-        run = f"lost-{secrets.token_hex(4)}"
-        pairs = tally_to_list(tally)
+        run, made_for = f"lost-{secrets.token_hex(4)}", unit or Unit(1, self.relation)
+        pairs, kept = tally_to_list(tally), Account(made_for, whole_of(tally, made_for)).as_dict()
         with self._transaction():
-            self._append("lost", run, {"tally": pairs})
-            self._connection.execute("INSERT INTO runs VALUES (?, '', '{}', 0, 1)", (run,))
+            self._append("lost", run, {"tally": pairs, "account": kept})
+            self._connection.execute("INSERT INTO runs VALUES (?, '', '{}', 0, 1, ?)", (run, canonical(kept)))
             rows = [(run, canonical(entry), count, count) for entry, count in pairs]
             self._connection.executemany("INSERT INTO balances VALUES (?, ?, ?, ?)", rows)
 
@@ -241,14 +270,33 @@ class SqliteLedger(Chain):
         """Beside the chain, not in it: its heads leave, and a state is private."""
         return self._mac("state", run, str(entry), arrays)
 
-    def _check_budget(self, more: Tally, budget: Budget, held: bool) -> None:
-        now_spent = self.committed() if held else self.spent()
-        cost = best(_sum([now_spent, more]), budget.delta, self.relation).epsilon
-        if not cost <= budget.epsilon:
-            raise Refused(
-                f"data set {self.dataset!r} would come to epsilon {cost:.4g} at delta {budget.delta:g}; "
-                f"its owner allows {budget.epsilon:g} over its life."
-            )
+    def _admitted(self, tally: Tally, cap: Cap, unit: Unit, hold: bool) -> Account:
+        """How a run enters beside all that was released and is held; refused where it may not."""
+        charges, mine = self.charges(held=True), Charge(tally, unit, cap.bound(tally, unit))
+        alone = hold and not charges and not cap.within(cap.cost(mine))
+        self._check([*charges, mine], cap, alone)
+        return Account(unit, mine.whole, alone)
+
+    def _check(self, charges: list[Charge], cap: Cap, alone: bool) -> None:
+        """Refuses what the filter does not permit; a run that is alone may have its own guarantee instead."""
+        cost = cap.total(charges)
+        if cap.within(cost):
+            return
+        reason = cap.why_not(cost)
+        if alone and len(charges) == 1 and cap.delta > 0.0:
+            own = cap.alone(charges[0])
+            if own <= cap.epsilon:
+                return
+            reason = cap.too_much(own)
+        raise Refused(f"data set {self.dataset!r} {reason}.")
+
+
+def whole_of(tally: Tally, unit: Unit, delta0: float = LOST_DELTA0) -> Bound | None:
+    """Past releases as one bound, where they are not all Gaussian or pure: no cap was known when they were chosen."""
+    if all(isinstance(event, (GaussianDpEvent, PureDpEvent, LaplaceDpEvent)) for event in flatten(tally)):
+        return None
+    mu = entry(tally, unit.relation, delta0)
+    return None if mu is None else Bound(mu, delta0)
 
 
 def _sum(tallies: Any) -> dict[DpEvent, int]:

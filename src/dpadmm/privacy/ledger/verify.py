@@ -18,7 +18,11 @@ def verify(ledger: SqliteLedger) -> list[str]:
         expected = Replay(ledger.entries())
         tables = (
             ("SELECT name, value FROM meta WHERE name NOT IN ('schema', 'key')", expected.meta, "the ledger's facts"),
-            ("SELECT name, terms_digest || terms || holds || finished FROM runs", expected.run_texts(), "the runs"),
+            (
+                "SELECT name, terms_digest || terms || holds || finished || account FROM runs",
+                expected.run_texts(),
+                "the runs",
+            ),
             ("SELECT run || event, agreed || ':' || spent FROM balances", expected.balances, "the balances"),
         )
         for query, content, what in tables:
@@ -69,6 +73,7 @@ class Replay:
     def run_texts(self) -> dict[str, str]:
         return {
             name: f"{run['digest']}{canonical(run['terms'])}{int(run['holds'])}{int(run['finished'])}"
+            f"{canonical(run['account'])}"
             for name, run in self.runs.items()
         }
 
@@ -87,8 +92,13 @@ class Replay:
         self.runs[entry["run"]]["finished"] = True
 
     def _lost(self, entry: Mapping[str, Any]) -> None:
-        self.runs[entry["run"]] = {"digest": "", "terms": {}, "holds": False, "finished": True}
+        self.runs[entry["run"]] = {**entry, "digest": "", "terms": {}, "holds": False, "finished": True}
         self._book(entry, 1)
+
+    def _migrate(self, entry: Mapping[str, Any]) -> None:
+        for run, account in entry["accounts"].items():
+            self.runs[run]["account"] = account
+        self.meta["locked"] = entry["locked"]
 
     def _lock(self, entry: Mapping[str, Any]) -> None:
         self.meta["locked"] = entry["reason"]
