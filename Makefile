@@ -9,8 +9,9 @@ SOURCES := src tests benchmarks demos docs/hooks.py docs/pictures tools
 demo: .venv/installed
 	$(BIN)/dpadmm demo
 
+# Files are started in the order of tests/conftest.py, the long ones first.
 test: .venv/installed-dev
-	$(BIN)/pytest -n logical --dist loadfile
+	$(BIN)/pytest -n logical --dist loadfile --no-loadscope-reorder
 
 # The tests without a marker, in under two minutes: what a change is most likely to break.
 test-fast: .venv/installed-dev
