@@ -13,9 +13,12 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from dpadmm.errors import InputError
 
 RANGE = "range"  # the key in a field's metadata
+_ARRAYS = ("IntArray", "FloatArray")  # types of fields
 _LONGEST = 60  # characters of a value that a message shows
 
 
@@ -52,6 +55,15 @@ class PublicRange:
         if not self.holds(value):
             raise InputError(f"{place}: {name} = {shown(value)} must be {self}.")
 
+    def check_all(self, place: str, name: str, values: Any) -> None:
+        """The same of an array with one axis, which may hold millions of numbers."""
+        kinds = "iu" if self.whole else "iuf"
+        if type(values) is not np.ndarray or values.ndim != 1 or values.dtype.kind not in kinds:
+            raise InputError(f"{place}: {name} = {shown(values)} must be an array, and each entry {self}.")
+        good = (self.low <= values) & (values <= self.high)
+        if not good.all():
+            self.check(place, name, values[np.argmin(good)].item())
+
     def __str__(self) -> str:
         kind = "a whole number" if self.whole else "a number"
         ends = f"from {_plain(self.low)} to {_plain(self.high)}"
@@ -71,12 +83,17 @@ def range_of(part: Any, name: str) -> PublicRange:
 def check_ranges(part: Any, place: str) -> None:
     """Raises an `InputError` where a number of a dataclass's instance is outside the range of its field.
 
-    A field that holds a list of numbers is checked number by number. None is fine where the field may be None.
+    A field that holds a list of numbers is checked number by number, and one that holds an array all at once. None is
+    fine where the field may be None.
     """
     for entry in fields(part):
         if entry.init and RANGE in entry.metadata:
-            for value in _numbers(entry, getattr(part, entry.name)):
-                entry.metadata[RANGE].check(place, entry.name, value)
+            within, held = entry.metadata[RANGE], getattr(part, entry.name)
+            if str(entry.type) in _ARRAYS:
+                within.check_all(place, entry.name, held)
+                continue
+            for value in _numbers(entry, held):
+                within.check(place, entry.name, value)
 
 
 def _numbers(entry: Field[Any], value: Any) -> Iterator[Any]:
@@ -138,6 +155,9 @@ DELTAS = PublicRange(1e-100, 1.0 - 1e-6, zero=True)
 
 COUNTS = PublicRange(1, 10**9, whole=True)
 """Of rounds, columns, one agent's records."""
+
+PLACES = PublicRange(0, 10**9, whole=True)
+"""Of positions among the agents."""
 
 TOTALS = PublicRange(1, 10**15, whole=True)
 """Of the records of all agents together."""

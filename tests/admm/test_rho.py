@@ -98,12 +98,11 @@ def test_a_scale_that_makes_the_penalty_vanish_is_refused_with_it(terms):
 
 @pytest.mark.parametrize(("rho", "fits"), [(9e-10, False), (1e-9, True), (1e9, True), (2e9, False)])
 def test_a_constant_penalty_has_the_same_limits(rho, fits, terms):
-    setting = terms(Problem(), COUNTS, rho=rho)
     if fits:
-        assert planned(ConstantRho(), setting).rho(7) == rho
+        assert planned(ConstantRho(), terms(Problem(), COUNTS, rho=rho)).rho(7) == rho
     else:
         with pytest.raises(InputError, match=f"rho = {rho!r} must be".replace("+", r"\+")):
-            planned(ConstantRho(), setting)
+            terms(Problem(), COUNTS, rho=rho)
 
 
 def test_the_registry_says_what_its_rules_are():

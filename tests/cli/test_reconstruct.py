@@ -63,7 +63,7 @@ def test_a_file_of_records(dpadmm: Any, records: Path) -> None:
         (("--algorithm", "ps-admm"), "name one of pvp, dvp, dp-admm, dpsgd"),
         (("--algorithm", "dvp"), "perturbation 'objective' needs"),
         (("--epsilon", "8;1"), "--epsilon 8;1: must be numbers, separated by commas"),
-        (("--epsilon", "0"), "epsilon must be positive"),
+        (("--epsilon", "0"), "epsilon = 0.0 must be a number from"),
         (("--picture", "digits.txt"), "--picture 'digits.txt': the name must end in .png, .svg, .pdf."),
     ],
 )

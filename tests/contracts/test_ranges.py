@@ -16,17 +16,22 @@ from scipy.sparse import csc_array
 from dpadmm._kernels import loss_functions
 from dpadmm._kernels.compiled import compiled
 from dpadmm._ranges import RANGE, SIZES, PublicRange, check_ranges, range_of, ranged
+from dpadmm.admm.algorithm import Algorithm
 from dpadmm.admm.consensus import CONSENSUS
 from dpadmm.admm.perturbations import PERTURBATIONS
 from dpadmm.admm.rho import RHO_SCHEDULES
 from dpadmm.admm.schedules import SCHEDULES
+from dpadmm.admm.setting import Density, Multiplier, Setting
 from dpadmm.admm.solvers import SOLVERS
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.papers import ALGORITHMS
+from dpadmm.privacy.calibration import Budget
+from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses import LOSSES, STATISTICS, Quantiles
 from dpadmm.problems.losses.base import MarginLoss
 from dpadmm.problems.penalties import PENALTIES, RoundedElasticNet
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.rows import RowRules
 from dpadmm.problems.sets import (
     SETS,
     WRITTEN,
@@ -55,6 +60,14 @@ PARTS: dict[str, Mapping[str, Any]] = {
     "solver": SOLVERS,
     "perturbation": PERTURBATIONS,
     "problem": {"problem": Problem},
+    "terms": {
+        "setting": Setting,
+        "budget": Budget,
+        "density": Density,
+        "noise multiplier": Multiplier,
+        "algorithm": Algorithm,
+        "rows": RowRules,
+    },
 }
 NO_NUMBERS = {
     "bool",
@@ -65,6 +78,8 @@ NO_NUMBERS = {
     "Loss",
     "Penalty",
     "ConvexSet",
+    *("Problem", "Relation", "Topology | None"),
+    *("Consensus", "tuple[Phase, ...]", "Schedule", "RhoSchedule", "RhoSchedule | None"),
 }  # kinds of fields
 ROUNDING = 1.0 + 1e-12
 
@@ -128,6 +143,12 @@ MADE: dict[str, Any] = {
     "each": Each([Box(1.0)]),
     "intersection": Intersection([Box(1.0)]),
     "cone": ConeProgramme(Cone(csc_array(np.ones((1, 2))), np.ones(1), 0, 1)),
+    "setting": Setting(Problem(), np.array([5, 6]), 3, 1.0, Relation.REPLACE, rounds=2),
+    "budget": Budget(1.0, 1e-5),
+    "density": Density((1.0,)),
+    "noise multiplier": Multiplier(1.0),
+    "algorithm": ALGORITHMS["dp-admm"],
+    "rows": RowRules(1.0),
 }
 TOGETHER: dict[tuple[str, str], dict[str, Any]] = {  # what must be set together with a number at its ends
     ("mcp", "reach"): {},
@@ -148,7 +169,7 @@ def scalars() -> list[Any]:
     for kind, parts in PARTS.items():
         for key, part in parts.items():
             for entry in numeric(part):
-                plain = all(word not in str(entry.type) for word in ("Any", "FloatArray", "Cone"))
+                plain = all(word not in str(entry.type) for word in ("Any", "FloatArray", "IntArray", "Cone"))
                 if plain and RANGE in entry.metadata:
                     found.append(pytest.param(key, part, entry, id=f"{kind} {key}: {entry.name}"))
     return found
@@ -207,6 +228,34 @@ def test_entries_of_vectors_and_tables_outside_of_the_range_are_refused(number: 
     for make in makers:
         with pytest.raises(InputError, match=r"must be 0 or a number whose size is from 1e-15 to 1e\+09"):
             make()
+
+
+@pytest.mark.parametrize("name", ["counts", "members"])
+@pytest.mark.parametrize("bad", [-1, 10**9 + 1, 2**63 - 1])
+def test_counts_and_positions_outside_of_the_range_are_refused(name: str, bad: int) -> None:
+    with pytest.raises(InputError, match=rf"setting: {name} = {bad} must be a whole number from [01] to 1,000,000,000"):
+        replace(MADE["setting"], **{name: np.array([5, bad])})
+
+
+@pytest.mark.parametrize("name", ["counts", "members"])
+@pytest.mark.parametrize(
+    "wrong", [[5, 6], np.array([5.0, np.nan]), np.array([True, True]), np.array([[5, 6]]), np.array(["5", "6"]), 5]
+)
+def test_what_is_no_array_of_whole_numbers_is_refused(name: str, wrong: Any) -> None:
+    with pytest.raises(InputError, match=f"setting: {name} = .* must be an array, and each entry a whole number"):
+        replace(MADE["setting"], **{name: wrong})
+
+
+@pytest.mark.parametrize("relation", ["replace", "zero-out", None, True])
+def test_a_setting_takes_no_name_of_a_relation(relation: Any) -> None:
+    """The name `replace` is not the relation, and would have had the noise of the other one: half of it."""
+    with pytest.raises(InputError, match=r"setting: relation = .* must be a Relation"):
+        replace(MADE["setting"], relation=relation)
+
+
+def test_every_agent_of_a_setting_has_a_count_and_a_place() -> None:
+    with pytest.raises(InputError, match="setting: 3 members for 2 counts"):
+        replace(MADE["setting"], members=np.arange(3))
 
 
 def test_a_range_reads_as_a_sentence() -> None:

@@ -280,7 +280,7 @@ def test_agents_must_have_equally_many_features(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ({"norm_bound": 0.0}, "norm bound 0.0: must be a positive number"),
+        ({"norm_bound": 0.0}, "rows: norm_bound = 0.0 must be a number"),
         ({"norm_bound": 1.0, "names": ["one"]}, "1 names for 5 readers"),
     ],
 )

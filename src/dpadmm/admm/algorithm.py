@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray
-from dpadmm._ranges import SIZES
+from dpadmm._ranges import SIZES, check_ranges, ranged
 from dpadmm.admm.consensus import Consensus
 from dpadmm.admm.perturbations.base import Perturbation
 from dpadmm.admm.rho import ConstantRho, Rho, RhoSchedule
@@ -53,12 +53,15 @@ class Algorithm:
     schedule: Schedule = field(default_factory=Fixed)  # solvers that take no step ignore it
     rho: RhoSchedule = field(default_factory=ConstantRho)
     dual_rho: RhoSchedule | None = None  # of the dual step, where it is not that of the subproblem
-    base_rho: float = 0.1  # where no other is asked for, as the two below
+    base_rho: float = ranged(SIZES, 0.1)  # where no other is asked for, as the two below
     base_loss: str = "logistic"
-    base_radius: float = 100.0  # a public guess of the optimum's length
+    base_radius: float = ranged(SIZES, 100.0)  # a public guess of the optimum's length
     weighting: str = "owners"  # whether all owners count alike, or all records
     as_printed: bool = False  # True where the noise is a paper's own formula, and the budget asked for its claim
     twin: str | None = None  # the recipe this one becomes without noise
+
+    def __post_init__(self) -> None:
+        check_ranges(self, f"algorithm {self.name!r}")
 
     @property
     def private(self) -> bool:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._ranges import COUNTS, DELTAS, PLACES, RANGE, SIZES, SIZES_OR_ZERO, check_ranges, ranged
 from dpadmm.admm.topology.graph import Topology
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget, classic_multiplier
@@ -29,28 +30,26 @@ class Setting:
     """The public terms of a run; per-agent arrays have one entry per agent of the batch."""
 
     problem: Problem
-    counts: IntArray  # records per agent, public under both relations
-    dimension: int
-    norm_bound: float
+    counts: IntArray = field(metadata={RANGE: COUNTS})  # records per agent, public under both relations
+    dimension: int = field(metadata={RANGE: COUNTS})
+    norm_bound: float = field(metadata={RANGE: SIZES})
     relation: Relation
-    rounds: int
-    rho: float = 0.1  # ADMM's penalty, or what its schedule starts from
-    radius: float = 100.0  # a public guess of |x*| (the papers' c_w); enters step sizes, never the privacy proof
-    unit_size: int = 1  # records that are protected together: those of one person, at most
-    width: int | None = None  # columns of a record; None: as many as coefficients
+    rounds: int = field(metadata={RANGE: COUNTS})
+    rho: float = ranged(SIZES, 0.1)  # ADMM's penalty, or what its schedule starts from
+    radius: float = ranged(SIZES, 100.0)  # a public guess of |x*| (the papers' c_w); enters step sizes, never the proof
+    unit_size: int = ranged(COUNTS, 1)  # records that are protected together: those of one person, at most
+    width: int | None = ranged(COUNTS, None)  # columns of a record; None: as many as coefficients
     graph: Topology | None = None  # who talks to whom, where there is no server
-    members: IntArray = None  # type: ignore[assignment]  # positions among all agents; None: these are all of them
+    members: IntArray = ranged(PLACES, None)  # positions among all agents; None: these are all of them
 
     def __post_init__(self) -> None:
         if self.members is None:
             object.__setattr__(self, "members", np.arange(self.counts.size))
-        if self.rounds < 1:
-            raise InputError(f"rounds {self.rounds}: at least one round is needed.")
-        if self.unit_size < 1:
-            raise InputError(f"records per person {self.unit_size}: at least one.")
-        for name, value in (("rho", self.rho), ("radius", self.radius), ("norm bound", self.norm_bound)):
-            if not (np.isfinite(value) and value > 0):
-                raise InputError(f"{name} {value!r}: must be a positive number.")
+        check_ranges(self, "setting")
+        if not isinstance(self.relation, Relation):  # the name of one would count as the other
+            raise InputError(f"setting: relation = {self.relation!r} must be a Relation; Relation.parse reads names.")
+        if self.members.size != self.counts.size:
+            raise InputError(f"setting: {self.members.size} members for {self.counts.size} counts; one for each agent.")
 
     @property
     def agents(self) -> int:
@@ -145,12 +144,11 @@ class PaperNoise:
 class Density:
     """003's request: noise of density exp(-alpha |.|), alpha for all agents alike or for each; the total follows."""
 
-    alphas: tuple[float, ...]
-    delta: float = 1e-6  # as in a multiplier
+    alphas: tuple[float, ...] = ranged(SIZES)
+    delta: float = ranged(DELTAS, 1e-6)  # as in a multiplier
 
     def __post_init__(self) -> None:
-        if not all(0.0 < alpha < np.inf for alpha in self.alphas):
-            raise InputError(f"alpha {min(self.alphas)!r}: must be a positive number.")
+        check_ranges(self, "density")
 
     def of_each(self, agents: int) -> FloatArray:
         if len(self.alphas) not in (1, agents):
@@ -162,12 +160,11 @@ class Density:
 class Multiplier:
     """Noise in units of the sensitivity; 0 makes a private recipe its own twin, and the account says non-private."""
 
-    value: float
-    delta: float = 1e-6  # for rules that count a step's epsilon as the papers do; it enters no privacy proof
+    value: float = ranged(SIZES_OR_ZERO)
+    delta: float = ranged(DELTAS, 1e-6)  # for rules that count a step's epsilon as the papers do; it enters no proof
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.value) and self.value >= 0):
-            raise InputError(f"noise multiplier {self.value!r}: must be zero or a positive number.")
+        check_ranges(self, "noise multiplier")
 
 
 NoiseRequest = TotalBudget | PaperNoise | Density | Multiplier

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import IntArray
+from dpadmm._ranges import EPSILONS
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import RandomBits, Release
@@ -297,4 +298,4 @@ class Agent:
         return Refused(reason)
 
 
-_UNLIMITED = Cap(1e300, 0.5)
+_UNLIMITED = Cap(EPSILONS.high, 0.5)

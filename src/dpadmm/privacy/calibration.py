@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpadmm._arrays import FloatArray
+from dpadmm._ranges import DELTAS, EPSILONS, check_ranges, ranged
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
@@ -26,18 +27,15 @@ class Budget:
     """A total (epsilon, delta) for everything an agent will ever release.
 
     Args:
-        epsilon: Positive and finite; smaller is more private.
-        delta: In [0, 1); 0 for pure privacy.
+        epsilon: Smaller is more private.
+        delta: 0 for pure privacy.
     """
 
-    epsilon: float
-    delta: float
+    epsilon: float = ranged(EPSILONS)
+    delta: float = ranged(DELTAS)
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.epsilon < math.inf:
-            raise InputError(f"a budget's epsilon must be positive and finite, got {self.epsilon}")
-        if not 0.0 <= self.delta < 1.0:
-            raise InputError(f"a budget's delta must be in [0, 1), got {self.delta}")
+        check_ranges(self, "budget")
 
 
 def noise_multipliers(budgets: Sequence[Budget], releases: int, mechanism: str | type[Mechanism]) -> FloatArray:

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, issparse
 
 from dpadmm._arrays import BoolArray, FloatArray
 from dpadmm._kernels.compiled import compiled
+from dpadmm._ranges import SIZES, SIZES_OR_ZERO, check_ranges, ranged
 from dpadmm.errors import InputError
 from dpadmm.release import rows
 
@@ -27,16 +28,12 @@ class RowRules:
     Every row is treated by itself: a table gives the same bits whole and in blocks.
     """
 
-    norm_bound: float
+    norm_bound: float = ranged(SIZES)
     intercept: bool = False
-    constant: float = 1.0  # what an intercept's column holds
+    constant: float = ranged(SIZES_OR_ZERO, 1.0)  # what an intercept's column holds
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.norm_bound) and self.norm_bound > 0):
-            raise InputError(
-                f"norm bound {self.norm_bound!r}: must be a positive number; it is public and every row is clipped "
-                f"to it."
-            )
+        check_ranges(self, "rows")
 
     @property
     def row_bound(self) -> float:
