@@ -1,18 +1,26 @@
 """Dense rows times a few columns, and back.
 
 A matrix product of so few columns spends its time on bringing rows into the order it wants. These loops take a number
-of a row, or of a sum, from memory once for as many classes, or rows, as registers hold. One row's scores are computed
-by the same code wherever the row lies.
+of a row from memory once for as many classes as registers hold. One row's scores are computed by the same code wherever
+the row lies.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
 from dpadmm._kernels.compiled import compiled
 
 CLASSES_AT_ONCE = 5
-ROWS_AT_ONCE = 8
+SUMS_AT_ONCE, COLUMNS_AT_ONCE = 10, 8  # of a tile: ten vectors of doubles
+_FEATURES, _SLOPES, _TOTAL = _ARRAYS = 0, 4, 6  # places of the arguments of `_add_tile`
+
+_BUILD: Any = cgutils  # which has no types
 
 
 @compiled()
@@ -42,29 +50,60 @@ def scores_of(features: Any, start: int, stop: int, model: Any, scores: Any) -> 
 
 
 @compiled()
-def add_rows(features: Any, start: int, stop: int, residuals: Any, total: Any) -> None:
-    """total[k] += sum over the rows of residuals[r, k] * row start + r."""
-    classes, width = total.shape
-    row = start
-    while row + ROWS_AT_ONCE <= stop:
-        for k in range(classes):
-            r = row - start
-            a, b, c, d = residuals[r, k], residuals[r + 1, k], residuals[r + 2, k], residuals[r + 3, k]
-            e, f, g, h = residuals[r + 4, k], residuals[r + 5, k], residuals[r + 6, k], residuals[r + 7, k]
-            for j in range(width):
-                total[k, j] += (
-                    a * features[row, j]
-                    + b * features[row + 1, j]
-                    + c * features[row + 2, j]
-                    + d * features[row + 3, j]
-                    + e * features[row + 4, j]
-                    + f * features[row + 5, j]
-                    + g * features[row + 6, j]
-                    + h * features[row + 7, j]
-                )
-        row += ROWS_AT_ONCE
-    for last in range(row, stop):
-        for k in range(classes):
-            a = residuals[last - start, k]
-            for j in range(width):
-                total[k, j] += a * features[last, j]
+def add_rows(features: Any, start: int, stop: int, slopes: Any, rest: Any, total: Any) -> None:
+    """total[k] += sum over the rows of slopes[r, k] * row start + r.
+
+    Slopes and total are filled up to whole tiles; `rest` (rows, COLUMNS_AT_ONCE) takes the columns that fill no tile.
+    """
+    width = features.shape[1]
+    whole = width - width % COLUMNS_AT_ONCE
+    if whole < width:
+        rest[:] = 0.0
+        for r in range(stop - start):
+            rest[r, : width - whole] = features[start + r, whole:]
+    for k in range(0, total.shape[0], SUMS_AT_ONCE):
+        for column in range(0, whole, COLUMNS_AT_ONCE):
+            _add_tile(features, start, stop - start, column, slopes, k, total, column)
+        if whole < width:
+            _add_tile(rest, 0, stop - start, 0, slopes, k, total, whole)
+
+
+def _tile(_: Any, features: Any, row: Any, count: Any, at: Any, slopes: Any, k: Any, total: Any, to: Any) -> Any:
+    """total[k + i, to + j] += sum over r < count of slopes[r, k + i] * features[row + r, at + j], for all of a tile.
+
+    Its sums are vectors that stay in registers. Written as loops, they would be read and written at each row.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        arrays = {place: context.make_array(signature.args[place])(context, builder, given[place]) for place in _ARRAYS}
+
+        def pointer(place: int, *index: Any, several: bool = True) -> Any:
+            found = _BUILD.get_item_pointer(context, builder, signature.args[place], arrays[place], index)
+            vector = ir.VectorType(found.type.pointee, COLUMNS_AT_ONCE)
+            return builder.bitcast(found, vector.as_pointer()) if several else found
+
+        _, row, count, at, _, k, _, to = given
+        doubles = ir.VectorType(ir.DoubleType(), COLUMNS_AT_ONCE)
+        first, blank = ir.IntType(32)(0), doubles(ir.Undefined)
+        everywhere = ir.VectorType(ir.IntType(32), COLUMNS_AT_ONCE)([0] * COLUMNS_AT_ONCE)
+        classes = [builder.add(k, k.type(i)) for i in range(SUMS_AT_ONCE)]
+        sums = [_BUILD.alloca_once(builder, doubles) for _ in classes]
+        for own, each in zip(sums, classes, strict=True):
+            builder.store(builder.load(pointer(_TOTAL, each, to), align=8), own)
+        with _BUILD.for_range(builder, count) as loop:
+            numbers = builder.load(pointer(_FEATURES, builder.add(row, loop.index), at), align=4)
+            if numbers.type != doubles:
+                numbers = builder.fpext(numbers, doubles)
+            for own, each in zip(sums, classes, strict=True):
+                slope = builder.load(pointer(_SLOPES, loop.index, each, several=False))
+                slope = builder.shuffle_vector(builder.insert_element(blank, slope, first), blank, everywhere)
+                product = builder.fmul(slope, numbers, flags=("contract",))
+                builder.store(builder.fadd(builder.load(own), product, flags=("contract",)), own)
+        for own, each in zip(sums, classes, strict=True):
+            builder.store(builder.load(own), pointer(_TOTAL, each, to), align=8)
+        return context.get_dummy_value()
+
+    return types.void(features, row, count, at, slopes, k, total, to), generate
+
+
+_add_tile: Any = intrinsic(_tile)

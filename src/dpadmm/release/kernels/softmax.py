@@ -8,10 +8,10 @@ import numpy as np
 from numba import prange
 
 from dpadmm._kernels.compiled import compiled
-from dpadmm.release.kernels.few_classes import add_rows, scores_of
+from dpadmm.release.kernels.few_classes import COLUMNS_AT_ONCE, SUMS_AT_ONCE, add_rows, scores_of
 from dpadmm.release.kernels.slopes import make_whole
 
-BLOCK = 16  # rows that are widened to doubles together, and stay in the innermost cache
+BLOCK = 16  # rows that stay in the inner caches between their scores and their sums
 
 
 class Shape(NamedTuple):
@@ -69,23 +69,21 @@ def gradient(
 ) -> None:
     """out[c] = sum over the rows of chunk c of row slopesᵀ, flat."""
     width, classes = features.shape[1], loss.classes
+    padded, columns = -(-classes // SUMS_AT_ONCE) * SUMS_AT_ONCE, -(-width // COLUMNS_AT_ONCE) * COLUMNS_AT_ONCE
     for c in prange(starts.size):
         model = np.ascontiguousarray(x[agents[c]].reshape(width, classes).T)
-        total = np.zeros((classes, width))
+        total, slopes = np.zeros((padded, columns)), np.zeros((BLOCK, padded))
+        rest = np.empty((BLOCK, COLUMNS_AT_ONCE), dtype=features.dtype)
         scores = np.empty((BLOCK, classes), dtype=x.dtype)
-        slopes = np.empty((BLOCK, classes))
-        wide = np.empty((BLOCK, width))
         for start in range(starts[c], stops[c], BLOCK):
             stop = min(start + BLOCK, stops[c])
             scores_of(features, start, stop, model, scores)
             for r in range(stop - start):
-                residuals_of(scores[r], targets[start + r], loss.cap, slopes[r])
-                make_whole(slopes[r], scale)
-                for j in range(width):
-                    wide[r, j] = features[start + r, j]
-            add_rows(wide, 0, stop - start, slopes, total)
-        for k in range(classes):
-            for j in range(width):
+                residuals_of(scores[r], targets[start + r], loss.cap, slopes[r, :classes])
+                make_whole(slopes[r, :classes], scale)
+            add_rows(features, start, stop, slopes, rest, total)
+        for j in range(width):
+            for k in range(classes):
                 out[c, j * classes + k] = total[k, j]
 
 
