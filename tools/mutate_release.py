@@ -143,8 +143,8 @@ MUTATIONS = [
         "kernels/slopes.py", "<= 2.0 * LARGEST * LARGEST", "<= 2.1 * LARGEST * LARGEST", SLOPES, "norms or residual"
     ),
     Mutation("kernels/slopes.py", "slopes[:] = 0.0", "pass", SLOPES, "norms or residual"),
-    Mutation("kernels/softmax.py", "0 <= own < classes", "0 <= own <= classes", SLOPES, "no_class"),
-    Mutation("kernels/softmax.py", "-min(missed, cap)", "-missed", SLOPES, "residuals"),
+    Mutation("kernels/softmax.py", "0 <= own < loss.classes", "0 <= own <= loss.classes", SLOPES, "no_class"),
+    Mutation("../_kernels/class_scores.py", "-min(missed, cap)", "-missed", SLOPES, "residuals"),
     Mutation(
         "kernels/short_rows.py",
         "@compiled(fast=False)\ndef _margins",
@@ -154,8 +154,8 @@ MUTATIONS = [
     ),
     Mutation(
         "kernels/moments.py",
-        "for h in range(k, indptr[row + 1])",
-        "for h in range(k + 1, indptr[row + 1])",
+        "(rows.T @ rows).toarray()[upper]",
+        "(rows.T @ rows).toarray().T[upper] * 2.0",
         SUMS,
         "exact",
     ),

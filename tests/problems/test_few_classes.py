@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
+from dpadmm._kernels.class_scores import Shape
 from dpadmm.release.kernels.few_classes import (
     CLASSES_AT_ONCE,
     COLUMNS_AT_ONCE,
@@ -12,6 +14,7 @@ from dpadmm.release.kernels.few_classes import (
     add_rows,
     scores_of,
 )
+from dpadmm.release.kernels.softmax import gradient
 
 CLASSES = [1, CLASSES_AT_ONCE - 1, CLASSES_AT_ONCE, CLASSES_AT_ONCE + 1, 2 * CLASSES_AT_ONCE + 3]
 ROWS = [1, 3, 8, 29]
@@ -57,3 +60,20 @@ def test_a_row_has_its_scores_in_any_company() -> None:
     for row in range(30):
         scores_of(features, row, row + 1, model, alone)
         assert np.array_equal(alone[0], together[row])
+
+
+def test_sums_over_a_table_whose_columns_lie_together_are_those_over_its_rows() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.integers(-99, 99, size=(40, 13)).astype(np.float32)
+    targets, one, x = rng.integers(0, 3, size=40), np.zeros(1, dtype=np.int64), rng.normal(size=(1, 39))
+    found = [np.empty((1, 39)) for _ in range(2)]
+    for table, out in zip((features, np.asfortranarray(features)), found, strict=True):
+        gradient(Shape(3), 1000.0, table, targets, one, one + 40, one, x.astype(np.float32) / 100.0, out)
+    assert np.array_equal(*found)
+    assert np.abs(found[0]).max() > 1000.0
+
+
+def test_a_tile_of_a_table_whose_columns_lie_together_is_refused() -> None:
+    slopes, rest, total = np.zeros((4, 10)), np.zeros((4, 8), dtype=np.float32), np.zeros((10, 8))
+    with pytest.raises(TypingError, match="lie together"):
+        add_rows(np.asfortranarray(np.ones((4, 8), dtype=np.float32)), 0, 4, slopes, rest, total)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
+from dpadmm._kernels.class_scores import Shape, residuals_of
 from dpadmm.problems.losses import (
     CappedLogistic,
     CappedSoftmax,
@@ -28,7 +29,7 @@ from dpadmm.problems.losses import (
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.release.kernels import slopes as kernels
 from dpadmm.release.kernels.slopes import BITS, LARGEST, make_whole, whole
-from dpadmm.release.kernels.softmax import residuals_of
+from dpadmm.release.kernels.softmax import slopes_of
 from dpadmm.testing.integers import integers
 
 CLASSES = 3
@@ -151,9 +152,9 @@ def test_slopes_that_are_not_released_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("own", [-1, 3, 10**9, -(2**62)])
-def test_a_target_that_is_no_class_has_no_residual(own: int, kind: Any) -> None:
+def test_a_target_that_is_no_class_has_no_slope(own: int, kind: Any) -> None:
     out = np.full(3, 7.0)
-    residuals_of(np.array([1.0, 2.0, 3.0], dtype=kind), own, 1.0, out)
+    slopes_of(Shape(3), np.array([1.0, 2.0, 3.0], dtype=kind), own, 1.0, out)
     assert not out.any()
 
 

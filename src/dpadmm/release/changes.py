@@ -1,30 +1,18 @@
 """Step 3 of the release path for corrected steps: how far records' contributions have moved between two points.
 
-A solver that never goes farther than a public distance from where a round began needs less noise, because a smooth
-loss then changes little. The bound is enforced here, record by record, whatever the loss does.
+Near the point where a round began a smooth loss changes little. That bound is enforced here, whatever the loss does.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
-from dpadmm._arrays import FloatArray, IntArray
-from dpadmm.release.sums import Query, Rows, Total, add_up
+from dpadmm._arrays import FloatArray
+from dpadmm._records import Table
+from dpadmm.release.sums import Query, Total, add_up
 
 _NUMBERS_AT_ONCE = 2**22  # of contributions that lie in memory together
 _MARGIN = 2.0**-30  # more than rounding can do to the length of fewer than 2^20 numbers
-
-
-class Table(Rows, Protocol):
-    """Records, each of which can be summed over by itself."""
-
-    @property
-    def counts(self) -> IntArray: ...
-
-    def each(self, first: int, last: int) -> Rows:
-        """Records first, ..., last - 1, counted over all agents in their order, as agents with one record each."""
 
 
 def change(query: Query, table: Table, point: FloatArray, anchor: FloatArray, longest: int | None) -> Total:

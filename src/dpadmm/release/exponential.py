@@ -17,7 +17,7 @@ from dpadmm._kernels.compiled import compiled
 
 Enclosure = Callable[[int], tuple[int, int]]  # of a real number p: bits -> (low, high) with low <= 2^bits p <= high
 ERROR_BOUND = 2.0**-49
-"""What `acceptance` and the entries of `thresholds` can be wrong by, absolutely (proved in `acceptance`)."""
+"""What `acceptance` and the entries of `thresholds` can be wrong by, absolutely."""
 _TABLE_BITS = 256
 
 
@@ -88,11 +88,7 @@ def thresholds(tail: Callable[[int, int], tuple[int, int]], smallest: float) -> 
 
 
 def _powers() -> FloatArray:
-    """exp(-b / 128) for b = 0, 1, ..., 961, correctly rounded.
-
-    Entry b is the b-th power of exp(-1/128) with 256 bits, cut b times: below the true value by less than 2^-230,
-    relatively, then rounded to the nearest double by Python's division of integers. A test compares all with mpmath.
-    """
+    """exp(-b / 128) for b = 0, 1, ..., 961, correctly rounded: powers with 256 bits, cut, then divided by Python."""
     base = exponential(1, 128, _TABLE_BITS)[0]
     values = accumulate(range(961), lambda value, _: value * base >> _TABLE_BITS, initial=1 << _TABLE_BITS)
     return np.array([value / 2**_TABLE_BITS for value in values])
@@ -106,20 +102,7 @@ def acceptance(below_scale: int, level: int, inverse: float, gaussian: bool) -> 
     """exp(-x (level + x / 2)) for the Gaussian, exp(-x) for Laplace, with x = below_scale / scale < 1.
 
     `below_scale` is an integer from 0 to scale - 1 for a scale below 2^52, `inverse` is 1.0 / scale, `level` is 0 to 7
-    (any for Laplace).
-
-    Guarantee: the absolute error is below 9 * 2^-53 < 2^-49. Write u = 2^-53, the largest relative error of one
-    rounded operation; fused operations only leave roundings out.
-        1. x has two roundings: inverse, and the product. (Integers below 2^52 are doubles.)
-        2. The exponent t = x (level + x / 2): x enters twice (4 u in all), the sum and the product round once each. So
-           t is wrong by a factor within 1 +- 6.01 u. As t exp(-t) <= 1 / e, the exponential moves by at most 2.3 u.
-        3. 128 t is exact. So are its integer part b <= 960 (x may round to 1, so that t <= 7.5), the difference, and
-           r = t - b / 128 in [0, 1/128].
-        4. The polynomial is the series of exp(-r) up to r^5. The series alternates and decreases, so the rest is at
-           most r^6 / 720 <= 2^-42 / 720 < 2.9 u. In Horner's form the outermost subtraction rounds a number of at most
-           1 (u at most); whatever rounds inside is multiplied by r <= 2^-7 and adds less than 0.1 u.
-        5. The table's entry (at most 1) and the last product round once each: 2 u.
-        In all 2.3 + 2.9 + 1.1 + 2 = 8.3, and products of these errors are below 0.1 u.
+    (any for Laplace). The absolute error is below 9 * 2^-53 < 2^-49 (docs/theory/release.md, "The exponential").
     """
     x = below_scale * inverse
     exponent = x * (level + 0.5 * x) if gaussian else x

@@ -4,28 +4,8 @@ Each agent minimises
 
     F(x) = f(x) + <tilt, x> + (kappa/2)|x - centre|² + (l2/2)|x|² + R(x)
 
-where f, the sum of its weighted losses, alone depends on records. R is public and convex, given by its proximal map:
-an l1 penalty, limits of coefficients, or nothing. With lambda = kappa + l2 and anchor = (kappa centre - tilt) / lambda
-this is f(x) + (lambda/2)|x - anchor|² + R(x) plus a constant. By the terms, f is convex, its gradient is no longer
-than B, and its second derivative is at most L.
-
-Guarantee: the answer lies within tolerance / lambda of the minimiser, rounding included, and whether there is an answer
-depends on public numbers only. How long it takes may depend on records, unless `fixed_steps` is set.
-
-Write T(x) = prox(x - s (f'(x) + lambda (x - anchor))) with s = 2 / (L + 2 lambda).
-
-* T is a contraction by 1 - s lambda = L / (L + 2 lambda), since the smooth part has curvature between lambda and
-  L + lambda, and a proximal map brings no two points farther apart. (With Q = (L + lambda) / lambda the factor is
-  (Q - 1) / (Q + 1). It is attained, so L / lambda in place of Q would not do.)
-* Any x is therefore within |x - T(x)| / (s lambda) of the minimiser, and T(x) is nearer still. So a candidate x,
-  whoever made it, is good if its residual |x - T(x)| / s (the length of the gradient, where R is nothing) and the error
-  in it are at most the tolerance together. The answer is then T(x), which is where R is finite.
-* F without f has its minimiser at x0 = prox of the anchor. F is lambda-strongly convex, so the minimiser of F is within
-  D0 = B / lambda of x0. N steps from x0 end within (1 - s lambda)^N D0 of it: within half of the tolerance / lambda for
-  N = ln(2 B / tolerance) / ln(1 + 2 lambda / L). That number is public.
-* Computed in floating point, s times the error in the gradient is made at each step. Errors add up to at most the
-  error / lambda, and they get the other half: problems where `Bounds.rounding` may be more are refused, by public
-  numbers.
+where f, the sum of its weighted losses, alone depends on records; lambda = kappa + l2. The proof is in
+docs/theory/release.md, "Exact minimisers".
 """
 
 from __future__ import annotations
@@ -54,23 +34,14 @@ units of the last place of x."""
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """What is public about the sums of losses of a batch of agents; arrays are (n,).
+    """What is public about the sums of losses of a batch of agents; arrays are (n,)."""
 
-    Attributes:
-        gradient: B, a bound on the length of the gradient of f.
-        curvature: L, a bound on the second derivative of f.
-        stiffness: lambda.
-        records: How many records each agent has.
-        columns: Terms in a record's margin.
-        tolerance: What is paid for: answers lie within tolerance / lambda of the minimisers.
-    """
-
-    gradient: FloatArray
-    curvature: FloatArray
-    stiffness: FloatArray
+    gradient: FloatArray  # B, a bound on the length of the gradient of f
+    curvature: FloatArray  # L, a bound on the second derivative of f
+    stiffness: FloatArray  # lambda
     records: IntArray
-    columns: int
-    tolerance: float
+    columns: int  # terms in a record's margin
+    tolerance: float  # what is paid for: answers lie within tolerance / lambda of the minimisers
 
     @property
     def radius(self) -> FloatArray:
@@ -101,15 +72,9 @@ class Bounds:
         return steps.astype(np.int64)
 
     def rounding(self, size: FloatArray | float, start: FloatArray | float) -> FloatArray:
-        """How wrong a computed gradient of F can be, and with it a residual, within `radius` of x0; (n,).
+        """How wrong a computed gradient of F, and so a residual, can be within `radius` of x0: theory, "Rounding".
 
         `size` is a bound on |tilt| + kappa |centre|, `start` one on |x0|; lambda |anchor| <= size.
-
-        Of the losses: margins are sums of `columns` products, each wrong by `columns` units of |row| |x|; a slope moves
-        by the curvature times that, and is itself wrong by `SLOPE_ERROR`; contributions are added in chunks, which
-        loses one unit of the sum of their lengths (at most B) per term. Of the rest: a few operations on
-        lambda (x - anchor), on the step from x, whose units count 1 / s = L / 2 + lambda times here, and on the anchor.
-        All constants are rounded up generously.
         """
         longest = start + self.radius
         terms = CHUNK + self.records / CHUNK + 32.0
@@ -169,10 +134,8 @@ def minimisers(problem: Quadratic, gradient: Gradient, candidate: Any = None, fi
 
     Args:
         problem: What is public of the problems, with the bounds on what is not.
-        gradient: The gradients of the losses, in double precision over the rows as they are: `Bounds.rounding` bounds
-            its error. Should it be no number, it counts as 0, and beyond B as B, so the answer is finite in any case.
-        candidate: Points (n, D) by somebody else, who is trusted in nothing: what is no such array, or not a number,
-            is no candidate.
+        gradient: The gradients of the losses, in doubles over the rows as they are. What is no number counts as 0.
+        candidate: Points (n, D) by somebody else, who is trusted in nothing.
         fixed_steps: Whether to look at no candidate and make all N steps, so that the number of gradients is public.
 
     Returns:

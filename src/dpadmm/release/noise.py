@@ -1,18 +1,9 @@
 """Integer noise: discrete Gaussian and discrete Laplace variables, exact given uniform random bits.
 
-Both are drawn alike (Karney 2016, algorithm D; Canonne, Kamath & Steinke 2020). A number of scale s is
-+-(k s + j): a level k with weights exp(-k^2 / 2) (Laplace: exp(-k)), j uniform below s, a sign, accepted with the
-probability that is still missing, exp(-(j/s) (k + j/(2s))) (Laplace: exp(-j/s)); minus zero is refused. So an accepted
-number n has a weight of exp(-n^2 / (2 s^2)) (Laplace: exp(-|n| / s)).
-
-An attempt reads at most three words of its row's stream: j (as many of the lowest bits as s - 1 has; if j >= s the
-attempt ends there), the level with the sign, the acceptance. The latter two compare the upper 53 bits of a word with
-numbers known within 2^-49. Where they are within `WINDOW` of each other, the attempt is decided in exact arithmetic
-instead, by further bits: the m-th further word of word w is word w + 2^48 m.
-
-Guarantee: given independent uniform bits, all numbers are independent and have exactly the distribution named, not one
-close to it. They are a function of the bits alone: neither floating-point hardware nor the way in which rows are
-batched, cut into requests or given to threads can change one. (Duration depends on the bits, and is not covered.)
+How an attempt works, and why the numbers have exactly the distribution named, is in docs/theory/release.md, "Sampling".
+Numbers are a function of the bits alone: neither floating-point hardware nor how rows are batched or cut into requests
+can change one. An attempt reads at most three words of its row's stream: j (as many of the lowest bits as s - 1 has; if
+j >= s the attempt ends there), the level with the sign, the acceptance. The m-th further word of word w is w + 2^48 m.
 """
 
 from __future__ import annotations
@@ -60,16 +51,11 @@ def discrete_gaussian(scales: IntArray, dimension: int, stream: Stream) -> IntAr
 
     Args:
         scales: (B,) the integer scale s of each row, 2^10 <= s < 2^52, or 0 for zeros.
-        dimension: how many numbers each row gets.
-        stream: the random bits of the B rows.
+        dimension: How many numbers each row gets.
+        stream: The random bits of the B rows.
 
     Returns:
-        (B, dimension) integers.
-
-    Raises:
-        InputError: if a scale is out of range.
-
-    Guarantee: exact and independent, given independent uniform bits.
+        (B, dimension) integers; exact and independent, given independent uniform bits.
     """
     return _draw(_GAUSSIAN, _in_range(scales, stream), dimension, stream)
 

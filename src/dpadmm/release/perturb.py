@@ -1,9 +1,7 @@
 """Step 4 of the release path: integers get integer noise, and leave as real numbers.
 
-A sum of integer vectors (`sums`) is rounded to its lattice; any other value is put on a lattice of its own. Both get
-discrete noise. A discrete Gaussian of scale s costs no more than a Gaussian of variance s² - 64, and a discrete Laplace
-number of scale t no more than a Laplace number of scale t - 1/2 (theory, "The release path"). So scales are made that
-much larger, and the account goes by the noise multiplier.
+A sum of integer vectors (`sums`) is rounded to its lattice; any other value is put on a lattice of its own. Scales are
+a little larger than the noise multiplier says, which pays for discrete noise (docs/theory/release.md, lemmas 1, 2).
 """
 
 from __future__ import annotations
@@ -73,9 +71,8 @@ def add_noise(counts: IntArray, mechanism: Mechanism, sensitivity: FloatArray | 
 def release_value(value: FloatArray, mechanism: Mechanism, sensitivity: FloatArray, stream: Stream) -> FloatArray:
     """A real value with noise, both on one lattice.
 
-    Rounding to the lattice moves each number of two neighbours apart by at most one point, which is paid for. A value
-    beyond 2^31 noise scales is cut there: a map that brings no two values farther apart. A row whose multiplier is zero
-    comes back as it was given.
+    What rounding to the lattice moves two neighbours apart is paid for. A row whose multiplier is zero comes back as it
+    was given.
 
     Args:
         value: (B, D) private values, one row per agent.

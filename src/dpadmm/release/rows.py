@@ -39,8 +39,7 @@ def encode(
     number that is not finite is zero, and so is one that is not usable.
 
     Args:
-        features: The records, a float32 or float64 array or CSR matrix; columns of a sparse row may be unsorted or
-            repeated, and then add up in the order in which they are stored.
+        features: The records, an array or CSR matrix; columns of a sparse row may be unsorted or repeated.
         norm_bound: Length to which records are scaled down.
         row_bound: Length of a row at most, with the constant.
         constant: What is appended to every row, such as an intercept's one; 0 for nothing.
@@ -75,10 +74,7 @@ def encode(
 
 
 def enforce(rows: Any) -> tuple[Any, int]:
-    """The same rows, those that are no integers within the bound replaced by zero, and how many those were.
-
-    For rows that came from elsewhere: whatever they were made with, what is added up obeys the lemma.
-    """
+    """The same rows, those that are no integers within the bound replaced by zero, and how many those were."""
     sparse = not isinstance(rows, np.ndarray)
     count = rows.shape[0]
     bad = np.zeros(count, dtype=np.bool_)

@@ -11,12 +11,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._kernels.class_scores import Shape
 from dpadmm._kernels.compiled import compiled
+from dpadmm._records import Rows
 from dpadmm.release import rows
 from dpadmm.release.kernels import dense, moments, short_rows, slopes, softmax, sparse
 
@@ -30,33 +32,6 @@ _DIAGONAL, _BESIDE = 12, 17
 _LARGEST_FACTOR = 2**28  # of a column beside its square
 
 
-class Rows(Protocol):
-    """Records as the queries need them."""
-
-    @property
-    def agents(self) -> int: ...
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def sparse(self) -> bool: ...
-
-    @property
-    def cell(self) -> float: ...
-
-    @property
-    def row_bound(self) -> float: ...
-
-    def reduce(self, kernel: Callable[..., None], given: tuple[Any, ...], x: Any, shape: tuple[int, ...]) -> FloatArray:
-        """The sums of a kernel over each agent's records, in doubles."""
-
-    def walk(
-        self, kernel: Callable[..., None], given: tuple[Any, ...], x: Any, shape: tuple[int, ...], add: Any, chunk: int
-    ) -> None:
-        """Runs a kernel over chunks of records and hands its sums on: add(sums of chunks, whose each chunk is)."""
-
-
 @dataclass(frozen=True, eq=False)
 class Total:
     """Integers, one row per agent, as high * 2^26 + low; the low words may hold more than 26 bits."""
@@ -68,7 +43,7 @@ class Total:
         return Total(self.high + other.high, self.low + other.low)
 
     def times(self, factors: IntArray | int) -> Total:
-        """Each number, or each agent's, times a public integer; what exceeds 64 bits wraps around."""
+        """Each number, each agent's or (given a row) each column's, times a public integer; modulo 2^64."""
         many = np.asarray(factors, dtype=np.int64)
         if many.ndim == 1:
             many = many[:, None]
@@ -95,19 +70,13 @@ def add_up(parts: Any, owner: Any, high: Any, low: Any) -> None:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the lemma needs of a query; all of it is public.
+    """What the lemma needs of a query; all of it is public."""
 
-    norm, norm1: No record's contribution is longer, in cells, in the 2-norm and in the 1-norm.
-    apart: No two records' contributions lie farther apart in the 2-norm.
-    worth: What a cell is worth.
-    dimension: How many numbers a sum has.
-    """
-
-    norm: int
-    norm1: int
-    apart: int
-    worth: float
-    dimension: int
+    norm: int  # no record's contribution is longer, in cells, in the 2-norm,
+    norm1: int  # and in the 1-norm
+    apart: int  # no two records' contributions lie farther apart in the 2-norm
+    worth: float  # of a cell
+    dimension: int  # how many numbers a sum has
 
     @property
     def shift(self) -> int:
@@ -144,25 +113,10 @@ class Query(ABC):
         """What one unit of the rounded sum is worth, in each number where they differ."""
         return self.bounds(width, row_bound).coarse
 
-    def value(self, table: Rows, x: FloatArray) -> FloatArray:
-        """The sum as it is released where there is no noise."""
-        bounds = self.bounds(table.width, table.row_bound)
-        units: FloatArray = np.asarray(self.units(table.width, table.row_bound))
-        return self.total(table, x).rounded(bounds.shift) * units
-
-    def plain(self, table: Rows, x: FloatArray) -> FloatArray:
-        """The same sum in doubles, not rounded to the lattice of noise: never released."""
-        found, shift = self.total(table, x), self.bounds(table.width, table.row_bound).shift
-        units: FloatArray = np.asarray(self.units(table.width, table.row_bound))
-        return (np.ldexp(found.high, _WORD - shift) + np.ldexp(found.low, -shift)) * units
-
 
 @dataclass(frozen=True)
 class MarginGradient(Query):
-    """slope(<row, x>, target) * row: the gradient of a loss of the margin.
-
-    The slope is at most `most` units and the row at most SIDE, so no contribution is longer than their product.
-    """
+    """slope(<row, x>, target) * row: the gradient of a loss of the margin."""
 
     tag: Any
     slope_bound: float
@@ -185,18 +139,10 @@ class MarginGradient(Query):
     def total(self, table: Rows, x: FloatArray) -> Total:
         return exact(table, margin_kernel(table), (self.tag, self.scale, float(self.most)), x, table.width)
 
-    def plain(self, table: Rows, x: FloatArray) -> FloatArray:
-        """The same sum with slopes that are not rounded, in doubles: never released."""
-        return plain(table, margin_kernel(table), (self.tag, 0.0, 0.0), x, table.width)
-
 
 @dataclass(frozen=True)
 class SoftmaxGradient(Query):
-    """row slopesᵀ with one slope for each class.
-
-    The slopes are at most LARGEST in the 2-norm and sqrt(2) LARGEST in the 1-norm. They are scaled to a little less, so
-    that rounding seldom has to be undone.
-    """
+    """row slopesᵀ, a slope for each class; scaled to a little less than LARGEST, so that rounding is seldom undone."""
 
     classes: int
     cap: float
@@ -219,25 +165,13 @@ class SoftmaxGradient(Query):
         # Scores in single precision are as good: a slope is rounded to 20 bits.
         with np.errstate(over="ignore"):
             scored = (x * table.cell).astype(np.float32)
-        kernel, shape = self._kernel(table), softmax.Shape(self.classes, self.cap)
-        return exact(table, kernel, (shape, self._scale), scored, table.width * self.classes)
-
-    def plain(self, table: Rows, x: FloatArray) -> FloatArray:
-        """The same sum with slopes that are not rounded, in doubles: never released."""
-        shape = softmax.Shape(self.classes, self.cap)
-        return plain(table, self._kernel(table), (shape, 0.0), x, table.width * self.classes)
-
-    @staticmethod
-    def _kernel(table: Rows) -> Callable[..., None]:
-        return softmax.sparse_gradient if table.sparse else softmax.gradient
+        shape = Shape(self.classes, self.cap)
+        return exact(table, softmax_kernel(table), (shape, self._scale), scored, table.width * self.classes)
 
 
 @dataclass(frozen=True)
 class SeveralMargins(Query):
-    """Gradients of several losses of the same rows, a model of width x losses: one sum of all of them.
-
-    Units are those of the largest slope bound, and every loss keeps to its own.
-    """
+    """Gradients of several losses of the same rows, a model of width x losses, in units of the largest slope bound."""
 
     each: tuple[MarginGradient, ...]
 
@@ -252,30 +186,21 @@ class SeveralMargins(Query):
         return tuple(MarginGradient(query.tag, query.slope_bound, largest) for query in self.each)
 
     def total(self, table: Rows, x: FloatArray) -> Total:
-        found = [query.total(table, part) for query, part in zip(self._alike, self._parts(x), strict=True)]
+        found = [query.total(table, part) for query, part in zip(self._alike, self.parts(x), strict=True)]
         words = (
             np.stack(each, axis=2).reshape(x.shape) for each in zip(*((t.high, t.low) for t in found), strict=True)
         )
         return Total(*words)
 
-    def plain(self, table: Rows, x: FloatArray) -> FloatArray:
-        """The same sum with slopes that are not rounded, in doubles: never released."""
-        found = [query.plain(table, part) for query, part in zip(self.each, self._parts(x), strict=True)]
-        return np.stack(found, axis=2).reshape(x.shape)
-
-    def _parts(self, x: FloatArray) -> list[FloatArray]:
+    def parts(self, x: FloatArray) -> list[FloatArray]:
+        """The models of the single losses."""
         count = len(self.each)
         return [np.ascontiguousarray(x[:, number::count]) for number in range(count)]
 
 
 @dataclass(frozen=True)
 class Products(Query):
-    """The products of all pairs of columns of a row; pairs of two columns count by about sqrt(2), so that the length is
-    that of the matrix row rowᵀ.
-
-    A contribution is (12 r_i², 17 r_i r_j), of squared length at most 144.5 |r|⁴. The matrices of two rows lie at most
-    sqrt(2) |r|² apart: |a aᵀ - b bᵀ|² = |a|⁴ + |b|⁴ - 2 <a, b>².
-    """
+    """(12 r_i², 17 r_i r_j): products of all pairs of columns, about as long as the matrix row rowᵀ."""
 
     def bounds(self, width: int, row_bound: float) -> Bounds:
         squared = 145 * rows.LARGEST_SQUARE**2
@@ -294,8 +219,7 @@ class Products(Query):
         found = exact(table, kernel, (), x, count, CHUNK_OF_SQUARES)
         row, column = np.triu_indices(table.width)
         weights = np.where(row == column, _DIAGONAL, _BESIDE)[None, :]
-        low = found.low & (2**_WORD - 1)
-        return Total((found.high + (found.low >> _WORD)) * weights, low * weights)
+        return found.times(weights)
 
 
 @dataclass(frozen=True)
@@ -325,30 +249,21 @@ class ColumnMoments(Query):
     def total(self, table: Rows, x: FloatArray) -> Total:
         kernel = moments.sparse_columns if table.sparse else moments.columns
         found = exact(table, kernel, (), x, 2 * table.width, CHUNK_OF_SQUARES)
-        factor = np.ones(2 * table.width, dtype=np.int64)
-        factor[: table.width] = self._factor(table.cell)
-        low = found.low & (2**_WORD - 1)
-        return Total((found.high + (found.low >> _WORD)) * factor, low * factor)
+        return found.times(np.repeat([self._factor(table.cell), 1], table.width)[None, :])
 
 
 def exact(
     table: Rows, kernel: Callable[..., None], given: tuple[Any, ...], x: Any, count: int, chunk: int = CHUNK
 ) -> Total:
     """The sums of a kernel whose numbers are integers, over each agent's records."""
-    _check_shape(table, x, count)
+    check_shape(table, x, count)
     scored = x if x.dtype == np.float32 else x * table.cell
     high, low = np.zeros((table.agents, count), dtype=np.int64), np.zeros((table.agents, count), dtype=np.int64)
     table.walk(kernel, given, scored, (count,), lambda parts, owner: add_up(parts, owner, high, low), chunk)
     return Total(high, low)
 
 
-def plain(table: Rows, kernel: Callable[..., None], given: tuple[Any, ...], x: FloatArray, count: int) -> FloatArray:
-    """The sums of a kernel in doubles, in the order of chunks, in the units of the records."""
-    _check_shape(table, x, count)
-    return table.cell * table.reduce(kernel, given, x * table.cell, (count,))
-
-
-def _check_shape(table: Rows, x: Any, count: int) -> None:
+def check_shape(table: Rows, x: Any, count: int) -> None:
     """Compiled loops do not look where they read: beyond a model may lie what depends on other records."""
     if x.shape != (table.agents, count):
         raise ValueError(f"models of shape {x.shape} for {table.agents} agents and {count} coefficients.")
@@ -358,6 +273,10 @@ def margin_kernel(table: Rows) -> Callable[..., None]:
     if table.sparse:
         return sparse.gradient
     return short_rows.gradient if table.width <= short_rows.WIDEST else dense.gradient
+
+
+def softmax_kernel(table: Rows) -> Callable[..., None]:
+    return softmax.sparse_gradient if table.sparse else softmax.gradient
 
 
 def _in_norm1(norm: int, count: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._threads import one_thread_pool
+from dpadmm.problems.losses.unrounded import lattice_sum
 from dpadmm.problems.shards import Shards
 from dpadmm.release.sums import Query, Total
 from dpadmm.testing.batches import SIZES, kind, singles
@@ -94,7 +95,7 @@ def _same(problem: SmallProblem, shards: Shards, how: str, one: Any, other: Any)
 def check_gradient(problem: SmallProblem, shards: Shards, x: FloatArray) -> None:
     """`gradient` is what is released, but for the rounding of slopes and of the sum."""
     query = problem.query
-    exact, found = query.value(shards, x), problem.loss.gradient(shards, x, np.ones(shards.agents))
+    exact, found = lattice_sum(query, shards, x), problem.loss.gradient(shards, x, np.ones(shards.agents))
     room = _room(problem, query, shards.counts)
     off = np.linalg.norm(found - exact, axis=1)
     if not (off <= room).all():
@@ -111,7 +112,7 @@ def check_gradient(problem: SmallProblem, shards: Shards, x: FloatArray) -> None
 def check_storage(problem: SmallProblem, dense: Shards, sparse: Shards, x: FloatArray) -> None:
     """Dense and sparse rows give the same integers, but for slopes that are rounded another way."""
     query = problem.query
-    one, other = (query.value(shards, x) for shards in (dense, sparse))
+    one, other = (lattice_sum(query, shards, x) for shards in (dense, sparse))
     off, room = np.linalg.norm(one - other, axis=1), _room(problem, query, dense.counts)
     if not (off <= room).all():
         raise ContractError(

@@ -16,6 +16,7 @@ from dpadmm._arrays import BoolArray, FloatArray, IntArray
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
 from dpadmm.problems.kernels import margins
+from dpadmm.problems.losses.unrounded import unrounded_sum
 from dpadmm.problems.shards import Shards
 from dpadmm.release.sums import MarginGradient, Query
 
@@ -212,7 +213,7 @@ class MarginLoss(Loss):
         return MarginGradient(self.tag, self.slope_bound)
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return weights[:, None] * self.query().plain(shards, x)
+        return weights[:, None] * unrounded_sum(self.query(), shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         check_shape(shards, x, shards.width)

@@ -19,6 +19,7 @@ from dpadmm._ranges import SHARES, WIDTHS_OR_ZERO, check_ranges, ranged
 from dpadmm.errors import InputError
 from dpadmm.problems.losses.base import Loss, numbers
 from dpadmm.problems.losses.quantile import Quantile, SmoothedQuantile
+from dpadmm.problems.losses.unrounded import unrounded_sum
 from dpadmm.problems.shards import Shards
 from dpadmm.release.sums import SeveralMargins
 
@@ -76,7 +77,7 @@ class Quantiles(Loss):
         return SeveralMargins(tuple(loss.query() for loss in self.each))
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return weights[:, None] * self.query().plain(shards, x)
+        return weights[:, None] * unrounded_sum(self.query(), shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         levels, out = len(self.levels), np.zeros((*x.shape, x.shape[1]))

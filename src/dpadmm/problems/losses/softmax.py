@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm._arrays import FloatArray
+from dpadmm._kernels.class_scores import Shape
 from dpadmm.errors import InputError
 from dpadmm.problems.kernels import softmax as kernels
 from dpadmm.problems.losses.base import Loss, check_shape, class_numbers
+from dpadmm.problems.losses.unrounded import unrounded_sum
 from dpadmm.problems.shards import Shards
-from dpadmm.release.kernels.softmax import Shape
 from dpadmm.release.sums import SoftmaxGradient
 
 
@@ -53,7 +54,7 @@ class Softmax(Loss):
         return SoftmaxGradient(classes, float(self.residual_cap))
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return weights[:, None] * self.query(self._shape(shards, x).classes).plain(shards, x)
+        return weights[:, None] * unrounded_sum(self.query(self._shape(shards, x).classes), shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         if shards.sparse:

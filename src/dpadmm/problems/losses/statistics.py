@@ -17,6 +17,7 @@ from dpadmm._arrays import FloatArray
 from dpadmm._ranges import SIZES, check_ranges, ranged
 from dpadmm.privacy.events import Relation
 from dpadmm.problems.losses.base import Loss
+from dpadmm.problems.losses.unrounded import unrounded_sum
 from dpadmm.problems.shards import Shards
 from dpadmm.release import sums as release
 from dpadmm.release.sums import Products
@@ -57,7 +58,7 @@ class SecondMoment(Loss):
         return Products()
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return weights[:, None] * self.query().plain(shards, x)
+        return weights[:, None] * unrounded_sum(self.query(), shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         return np.zeros((*x.shape, x.shape[1]))
@@ -131,7 +132,7 @@ class ColumnMoments(Loss):
         return release.ColumnMoments(float(self.scale))
 
     def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
-        return weights[:, None] * self.query().plain(shards, x)
+        return weights[:, None] * unrounded_sum(self.query(), shards, x)
 
     def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         return np.zeros((*x.shape, x.shape[1]))

@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from dpadmm._kernels.compiled import compiled
@@ -73,13 +74,15 @@ def _tile(_: Any, features: Any, row: Any, count: Any, at: Any, slopes: Any, k: 
 
     Its sums are vectors that stay in registers. Written as loops, they would be read and written at each row.
     """
+    if any(array.layout != "C" for array in (features, slopes, total)):
+        raise TypingError("vectors are read from rows whose numbers lie together")
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         arrays = {place: context.make_array(signature.args[place])(context, builder, given[place]) for place in _ARRAYS}
 
         def pointer(place: int, *index: Any, several: bool = True) -> Any:
             found = _BUILD.get_item_pointer(context, builder, signature.args[place], arrays[place], index)
-            vector = ir.VectorType(found.type.pointee, COLUMNS_AT_ONCE)
+            vector = ir.VectorType(context.get_data_type(signature.args[place].dtype), COLUMNS_AT_ONCE)
             return builder.bitcast(found, vector.as_pointer()) if several else found
 
         _, row, count, at, _, k, _, to = given
