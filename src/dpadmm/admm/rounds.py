@@ -26,8 +26,8 @@ from dpadmm.problems.shards import Shards
 class AgentState:
     """What a batch of agents carries from round to round.
 
-    `released`, `dual` and `slope` are functions of what was released and broadcast; `memory` belongs to the solver and
-    may be private.
+    `released`, `dual`, `slope` and the memory's point are functions of what was released and broadcast. What else the
+    memory holds may be private, and only solvers that are not `first_order` get it.
     """
 
     released: FloatArray
@@ -106,15 +106,20 @@ def solve_and_perturb(
     if not phase.solver.reads_records:
         assert state.slope is not None
         memory = replace(memory, trail=Trail(state.released, state.slope))
-    task = Task(setting, plan.noise_in(round), phase.solver, given, memory, eta, random_bits)
-    release, memory = phase.perturbation.release(task)
+    # A first-order step is a release because of where it starts: at a public point. So it must not see, nor inherit
+    # from a phase before it, what a solver with the records in its hands has found.
+    public = phase.solver.first_order
+    offered = replace(memory, private={}) if public else memory
+    task = Task(setting, plan.noise_in(round), phase.solver, given, offered, eta, random_bits)
+    release, after = phase.perturbation.release(task)
+    memory = Memory(after.point, memory.private) if public else Memory(release.value, after.private)
     dual, slope = state.dual, None
     if consensus.server_first and phase.moves_dual:
         dual = consensus.dual(setting, plan.dual_rho(round), dual, release.value, common)
     if plan.algorithm.recycles(round + 1):
         # Of the release, not of the minimiser behind it: that one differs by the solver's residual, which is private.
         slope = -(given.tilt + given.kappa * (release.value - given.centre))
-    return release, AgentState(release.value, dual, replace(memory, trail=None), slope)
+    return release, AgentState(release.value, dual, memory, slope)
 
 
 def advance(

@@ -25,7 +25,7 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.rounds import AgentState, begin
-from dpadmm.errors import ConvergenceError, InputError, Refused
+from dpadmm.errors import InputError, Refused
 from dpadmm.owner.admission import admit, check_parts, check_policy, usable_records
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.answering import RunState, as_release
@@ -195,13 +195,7 @@ class Agent:
             joined = self._joined.get(request.run)
             if joined is None:
                 raise Refused(f"run {request.run!r} was not joined.")
-            try:
-                return joined.answer(request, partial(self._cap, joined))
-            except ConvergenceError:
-                if self.policy is None:
-                    raise
-                # What it says of gradients is a fact about the records, and stays here.
-                raise InputError("the solver did not reach its tolerance.") from None
+            return joined.answer(request, partial(self._cap, joined))
 
     def rounds_answered(self, run: str) -> int:
         """How many rounds of a run it has answered: no secret, since the answers are not.

@@ -16,7 +16,7 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.perturbations.evaluation import release_error
 from dpadmm.admm.rounds import AgentState, absorb, begin, solve_and_perturb, undo_dual_step
-from dpadmm.errors import Refused
+from dpadmm.errors import InputError, Refused
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import EVALUATION, Request
@@ -76,13 +76,13 @@ class RunState:
         if stored is not None:
             if stored.inputs != mark:
                 raise Refused(f"run {self.name!r}, step {step} was answered for other inputs.")
-            return as_release(stored)
+            return self._handed_on(stored)
         in_force = cap()
         if request.step == EVALUATION:
             release, state, round = self._evaluate(inputs[0]), self.state, self.round
         else:
             round = int(request.step)
-            release, state = self._round(round, request.last_used, inputs)
+            release, state = self._round_or_nothing(round, request.last_used, inputs)
         kept = {**state.to_arrays(), "round": np.array(round)}
         made = Step(self.name, step, mark, release.events, release.value, kept, self.position)
         stored = self.ledger.commit(made, in_force)
@@ -91,6 +91,11 @@ class RunState:
             self.position = 0 if stored.seal is None else stored.seal.number
         else:  # another process was faster; its release stands, and so does its state
             self.recall()
+        return self._handed_on(stored)
+
+    def _handed_on(self, stored: Stored) -> Release:
+        if not stored.value.size:
+            raise Refused(f"a step of run {self.name!r} could not be computed. It is paid for, and is not tried again.")
         return as_release(stored)
 
     def _check(self, request: Request) -> None:
@@ -102,6 +107,24 @@ class RunState:
                 raise Refused(f"the terms of run {self.name!r} have no evaluation.")
         elif not 1 <= int(request.step) <= self.plan.setting.rounds:
             raise Refused(f"the terms of run {self.name!r} have no such step.")
+
+    def _round_or_nothing(
+        self, round: int, last_used: int | None, inputs: list[FloatArray]
+    ) -> tuple[Release, AgentState]:
+        """The release of a round; an empty one where it cannot be computed.
+
+        What public numbers forbid is refused, and costs nothing. No other failure is known. If there is one, it may
+        depend on records and noise, so it is paid for like an answer: who asks again must not be given fresh noise.
+        """
+        try:
+            return self._round(round, last_used, inputs)
+        except (InputError, Refused):
+            raise
+        except Exception:
+            if self.policy is None:
+                raise
+            empty = np.zeros((self._rows, 0))
+            return Release(empty, self.plan.noise_in(round).events), self.state
 
     def _round(self, round: int, last_used: int | None, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
         following = self.round + 1

@@ -23,12 +23,13 @@ class Output(Additive):
 
     Formal guarantee. One record moves the gradient of agent i by at most weight_i * s and a step's result by at most
     `gain` times that; a solver that stops at a gradient of length tau may end anywhere within gain * tau of the exact
-    answer, and a projection that is exact to tau_W within tau_W of it, for either of two neighbours. Hence the
-    Euclidean sensitivity gain * (weight_i * s + 2 tau) + 2 tau_W (theory 3.2, 4.1, claims B1). In the 1-norm it is the
-    same with s in that norm for gradient steps over a product of intervals, where each coordinate moves by itself;
-    elsewhere sqrt(D) times the Euclidean one (claims B4). A gradient step is computed in floating point from an exact
-    sum and public numbers: what rounding can do to it, at most (D + 64) units of the last place of the numbers it adds
-    up (`Solver.size`), is paid for twice, at every step anew. One event of the mechanism per step.
+    answer, for either of two neighbours. Hence the Euclidean sensitivity gain * (weight_i * s + 2 tau) (theory 3.2,
+    4.1, claims B1). In the 1-norm it is the same with s in that norm for gradient steps over a product of intervals,
+    where each coordinate moves by itself; elsewhere sqrt(D) times the Euclidean one (claims B4). A gradient step is
+    computed in floating point from an exact sum and public numbers: what rounding can do to it, at most (D + 64) units
+    of the last place of the numbers it adds up (`Solver.size`), is paid for twice, at every step anew. So is how far
+    the computed projection of a point of that size can be from the exact one (`ConvexSet.error`): exact projections
+    bring no two points apart, computed ones may. One event of the mechanism per step.
 
     `may_leave` says that noisy results may leave the set, as in 001. `unit_gain` scales the noise as if a step's result
     moved as far as its gradient: safe and far too loud, to see what 001 compares with (claims B4).
@@ -63,12 +64,12 @@ class Output(Additive):
         self, setting: Setting, solver: Solver, kappa: FloatArray, eta: FloatArray, norm: int = 2
     ) -> FloatArray:
         """How far one record can move a step's result; (n,)."""
-        gain, domain = solver.gain(setting, kappa, eta), setting.problem.domain
+        gain = solver.gain(setting, kappa, eta)
         if self.unit_gain:
             gain = np.maximum(gain, 1.0)
-        if norm == 1 and solver.first_order and domain.separable:
+        if norm == 1 and solver.first_order and setting.problem.domain.separable:
             return gain * setting.gradient_sensitivity(1)
-        euclidean = gain * (setting.gradient_sensitivity() + 2.0 * solver.tolerance) + 2.0 * domain.tolerance
+        euclidean = gain * (setting.gradient_sensitivity() + 2.0 * solver.tolerance)
         return euclidean * np.sqrt(setting.dimension) if norm == 1 else euclidean
 
     def moved(
@@ -78,7 +79,9 @@ class Output(Additive):
         exact = self.sensitivity(setting, solver, subproblem.kappa[:, 0], eta[:, 0], norm)
         if not solver.first_order:
             return exact
-        rounding = 2.0 * ROUNDING * (setting.dimension + 64.0) * solver.size(subproblem, point, eta)
+        size = solver.size(subproblem, point, eta)
+        rounding = 2.0 * ROUNDING * (setting.dimension + 64.0) * size
+        rounding += 2.0 * setting.problem.domain.error(size, setting.dimension)
         return exact + rounding * (np.sqrt(setting.dimension) if norm == 1 else 1.0)
 
     def release(self, task: Task) -> tuple[Release, Memory]:

@@ -175,7 +175,11 @@ class Trail:
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What a solver carries from round to round. `private` never leaves the agent."""
+    """What a solver carries from round to round.
+
+    point: Where a first-order step starts: public. Of a solver that is not first-order it is what was released.
+    private: Never leaves the agent, and reaches no first-order solver.
+    """
 
     point: FloatArray
     private: Mapping[str, FloatArray] = field(default_factory=dict)

@@ -34,6 +34,7 @@ from dpadmm.release.minimiser import Bounds, Proximal, Quadratic, minimisers
 HESSIAN_NUMBERS = 1_000_000
 
 ROUNDING = 1.0 + 1e-9  # covers what is lost in computing public bounds
+START = "start"  # in a memory's private part
 AIM = 0.25  # of the tolerance, at which the fast solvers stop: the rest is for rounding
 
 
@@ -125,8 +126,8 @@ class Exact(Solver):
         """The next round starts from what the fast solver found; where it ends depends on that by less than is paid."""
         problem = self._quadratic(subproblem)
         if problem is None:
-            answer = sharpened(subproblem, memory.point, self.tolerance)
-            return emit(answer), replace(memory, point=answer)
+            answer = sharpened(subproblem, _start(memory), self.tolerance)
+            return emit(answer), replace(memory, private={START: answer})
         candidate, kept = (memory.point * np.nan, {}) if self.fixed_steps else self._candidate(subproblem, memory)
 
         def gradient(points: FloatArray, agents: IntArray) -> FloatArray:
@@ -135,7 +136,7 @@ class Exact(Solver):
 
         answer = minimisers(problem, gradient, candidate, self.fixed_steps)
         found = np.isfinite(candidate).all(axis=1, keepdims=True)
-        return emit(answer), replace(memory, point=np.where(found, candidate, answer), private=kept)
+        return emit(answer), replace(memory, private={**kept, START: np.where(found, candidate, answer)})
 
     def _candidate(self, subproblem: Subproblem, memory: Memory) -> tuple[FloatArray, dict[str, FloatArray]]:
         """What a fast solver finds, and what it keeps for the next round; NaN for agents with whom it fails."""
@@ -143,8 +144,8 @@ class Exact(Solver):
         try:
             with np.errstate(all="ignore"):
                 if by_newton:
-                    return newton(subproblem, memory.point, memory.private, aim)
-                return proximal(subproblem, memory.point, aim), {}
+                    return newton(subproblem, _start(memory), memory.private, aim)
+                return proximal(subproblem, _start(memory), aim), {}
         except Exception:  # whatever it is, the answer is proved without it
             agents, dimension = subproblem.tilt.shape
             if agents == 1:
@@ -192,6 +193,11 @@ class Exact(Solver):
     def gain(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> FloatArray:
         """The objective is (kappa + mu_r)-strongly convex (theory 3.2; smoothness is not needed)."""
         return 1.0 / (kappa + setting.problem.strong_convexity)
+
+
+def _start(memory: Memory) -> FloatArray:
+    """Where the fast solvers begin: at what they found last, which is private."""
+    return memory.private.get(START, memory.point)
 
 
 def _proximal(problem: Problem) -> Proximal | None:

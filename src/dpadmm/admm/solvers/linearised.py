@@ -48,7 +48,7 @@ class LocalUpdates(Solver):
         weight = 1.0 / eta + subproblem.kappa
         for _ in range(self.updates):
             slope = oracle(point) + subproblem.penalty_gradient(point)
-            point = emit(subproblem.problem.domain.project((point / eta + pull - slope) / weight))
+            point = emit(subproblem.problem.domain.project_always((point / eta + pull - slope) / weight))
             total = total + point
         return (point if self.updates == 1 else total / self.updates), Memory(point)
 

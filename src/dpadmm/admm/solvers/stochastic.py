@@ -93,7 +93,7 @@ class GradientSteps(LocalUpdates):
         for _ in range(self.updates):
             slope = oracle(point) + subproblem.penalty_gradient(point)
             slope = slope + subproblem.tilt + subproblem.kappa * (point - subproblem.centre)
-            after = emit(self._near(first, subproblem.problem.domain.project(point - eta * slope)))
+            after = emit(self._near(first, subproblem.problem.domain.project_always(point - eta * slope)))
             total = total + (after if stretch is None else point + stretch * (after - point))
             point = after
         answer = point if self.updates == 1 and stretch is None else total / self.updates

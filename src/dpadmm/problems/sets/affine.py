@@ -14,9 +14,9 @@ from scipy.sparse import csc_array
 from dpadmm._arrays import FloatArray
 from dpadmm._ranges import ENTRIES, ranged
 from dpadmm.errors import InputError
-from dpadmm.problems.sets.base import ConvexSet
+from dpadmm.problems.sets.base import ConvexSet, rounding
 from dpadmm.problems.sets.conic.cone import Cone
-from dpadmm.problems.sets.conic.equations import orthonormal, rounding
+from dpadmm.problems.sets.conic.equations import missed, orthonormal
 from dpadmm.problems.sets.values import ByValue, expect, lengths, table
 
 
@@ -50,10 +50,16 @@ class Affine(ByValue, ConvexSet):
             out = np.where(outside, out - np.matmul(basis.T, self._off(out)[..., None])[..., 0], out)
         return out
 
+    def error(self, size: FloatArray, dimension: int) -> FloatArray:
+        """A point is left alone if it misses the equations by no more than `missed`. What the two steps of the others
+        aim at is x - Bᵀ(B x - t) with the stored B, which brings no two points apart, whatever B has lost."""
+        far = size + math.sqrt(dimension) * float(np.abs(self._equations[1]).max(initial=0.0))
+        return 2.0 * missed(size[:, None], self._equations[1]) + rounding(far, dimension)
+
     def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
         """Equations hold to rounding at best."""
         off = self._off(np.ascontiguousarray(x, dtype=np.float64))
-        return lengths(off) <= tolerance + rounding(x, self._equations[1])
+        return lengths(off) <= tolerance + missed(x, self._equations[1])
 
     def diameter(self, dimension: int) -> float:
         return 0.0 if self._equations[1].size == dimension else math.inf

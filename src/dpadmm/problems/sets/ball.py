@@ -12,7 +12,7 @@ from scipy.sparse import csc_array, eye_array, vstack
 
 from dpadmm._arrays import FloatArray
 from dpadmm._ranges import ENTRIES, SIZES, range_of, ranged
-from dpadmm.problems.sets.base import ConvexSet
+from dpadmm.problems.sets.base import ConvexSet, rounding
 from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.values import expect, lengths, number, table
 
@@ -47,6 +47,9 @@ class Ball(ConvexSet):
             # Rounding may have left a point the last place outside.
             outside, deeper = self._away(out)[1] > self.radius, max(2.0 * deeper, float(np.finfo(np.float64).eps))
         return out.reshape(x.shape)
+
+    def error(self, size: FloatArray, dimension: int) -> FloatArray:
+        return rounding(size + self.radius + float(lengths(np.atleast_1d(self._middle))), dimension)
 
     def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
         return self._away(x)[1] <= self.radius + tolerance

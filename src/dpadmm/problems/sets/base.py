@@ -14,13 +14,22 @@ from dpadmm._arrays import FloatArray
 from dpadmm.problems.sets.conic.cone import Cone, everything
 
 
+UNIT = 2.0**-52
+
+
+def rounding(size: FloatArray | float, dimension: int) -> FloatArray:
+    """What some operations on each of so many numbers, and sums of them, lose at most: the length of the error of a
+    vector, if no number on the way is larger than `size`. Generous: 8 (D + 16) √D units of the last place."""
+    return np.asarray(8.0 * (dimension + 16.0) * math.sqrt(max(dimension, 1)) * UNIT * size)
+
+
 class ConvexSet(ABC):
     """A closed convex set of models; models are the rows of x, one per agent of a batch."""
 
     name: ClassVar[str]
     about: ClassVar[str]
     separable: bool = False  # a product of intervals: its projection commutes with separable proximal maps
-    tolerance: float = 0.0  # a projection lies within this distance of the exact one; 0 where there is a formula
+    tolerance: float = 0.0  # a projection is proven to lie this near to the exact one, or fails; 0: by a formula
 
     def check(self, dimension: int) -> None:
         """Raises an `InputError` where the set is empty, or not one of models with this many coefficients."""
@@ -28,6 +37,20 @@ class ConvexSet(ABC):
     @abstractmethod
     def project(self, x: FloatArray) -> FloatArray:
         """The nearest point of the set to each row."""
+
+    def project_always(self, x: FloatArray) -> FloatArray:
+        """As `project`, and where no projection is proven some point of the set: for values with noise on them.
+
+        Whether a projection succeeds would tell of the noise, so a step of an owner must have a result for all points.
+        """
+        return self.project(x)
+
+    def error(self, size: FloatArray, dimension: int) -> FloatArray:
+        """How far a computed projection can be from the exact one, for points of at most these lengths; (n,).
+
+        Noise that comes after a projection pays for it twice: neighbours may err in opposite directions.
+        """
+        return np.full_like(size, self.tolerance) + rounding(size, dimension)
 
     @abstractmethod
     def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
@@ -60,6 +83,9 @@ class Whole(ConvexSet):
 
     def project(self, x: FloatArray) -> FloatArray:
         return x
+
+    def error(self, size: FloatArray, dimension: int) -> FloatArray:
+        return np.zeros_like(size)
 
     def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
         return np.ones(x.shape[:-1], dtype=bool)

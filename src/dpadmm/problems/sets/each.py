@@ -76,6 +76,20 @@ class Each(ByValue, ConvexSet):
             out[agents] = member.project(x[agents])
         return out
 
+    def project_always(self, x: FloatArray) -> FloatArray:
+        self._match(x)
+        out = np.empty(x.shape)
+        for member, agents in self.groups.items():
+            out[agents] = member.project_always(x[agents])
+        return out
+
+    def error(self, size: FloatArray, dimension: int) -> FloatArray:
+        self._match(size[:, None])
+        out = np.empty(size.shape)
+        for member, agents in self.groups.items():
+            out[agents] = member.error(size[agents], dimension)
+        return out
+
     def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
         self._match(x)
         out = np.empty(x.shape[:-1], dtype=bool)

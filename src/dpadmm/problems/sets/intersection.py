@@ -71,6 +71,13 @@ class Intersection(ConicSet):
     def project(self, x: FloatArray) -> FloatArray:
         return simplest(self).project(x) if len(self.parts) < 2 else super().project(x)
 
+    def project_always(self, x: FloatArray) -> FloatArray:
+        return simplest(self).project_always(x) if len(self.parts) < 2 else super().project_always(x)
+
+    def error(self, size: FloatArray, dimension: int) -> FloatArray:
+        one = len(self.parts) < 2
+        return simplest(self).error(size, dimension) if one else super().error(size, dimension)
+
     def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
         return simplest(self).contains(x, tolerance) if len(self.parts) < 2 else super().contains(x, tolerance)
 

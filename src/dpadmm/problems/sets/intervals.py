@@ -40,6 +40,10 @@ class Intervals(ConvexSet):
     def project(self, x: FloatArray) -> FloatArray:
         return np.clip(x, *self.ends)
 
+    def error(self, size: FloatArray, dimension: int) -> FloatArray:
+        """Comparisons do not round."""
+        return np.zeros_like(size)
+
     def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
         low, high = map(np.asarray, self.ends)
         return np.all((x >= low - tolerance) & (x <= high + tolerance), axis=-1)

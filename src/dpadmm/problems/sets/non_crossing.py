@@ -51,6 +51,12 @@ class NonCrossing(ConicSet):
         return self._projector(dimension, 0)
 
     def project(self, x: FloatArray) -> FloatArray:
+        return self._project(x)
+
+    def project_always(self, x: FloatArray) -> FloatArray:
+        return self._project(x, always=True)
+
+    def _project(self, x: FloatArray, always: bool = False) -> FloatArray:
         """Multiples of members are members, so a far point is projected in larger units. These are powers of two, so
         nothing is rounded, and in them a proof must have as many digits more."""
         self.check(x.shape[-1])
@@ -59,7 +65,8 @@ class NonCrossing(ConicSet):
         out = np.empty_like(flat)
         for power in np.unique(powers):
             here = powers == power
-            out[here] = np.ldexp(self._projector(x.shape[-1], int(power)).nearest(np.ldexp(flat[here], -power)), power)
+            projector = self._projector(x.shape[-1], int(power))
+            out[here] = np.ldexp(projector.nearest(np.ldexp(flat[here], -power), always), power)
         return out.reshape(x.shape)
 
     def diameter(self, dimension: int) -> float:

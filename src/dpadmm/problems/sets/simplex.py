@@ -13,7 +13,7 @@ from scipy.sparse import csc_array, eye_array, vstack
 from dpadmm._arrays import FloatArray
 from dpadmm._ranges import SIZES, range_of, ranged
 from dpadmm.errors import InputError
-from dpadmm.problems.sets.base import ConvexSet
+from dpadmm.problems.sets.base import ConvexSet, rounding
 from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.conic.equations import ROUNDING
 from dpadmm.problems.sets.values import number
@@ -47,6 +47,11 @@ class Simplex(ConvexSet):
             error = out.sum(axis=-1, keepdims=True) - self.total
             out = np.where(out > 0.0, np.maximum(out - error / (out > 0.0).sum(axis=-1, keepdims=True), 0.0), 0.0)
         return np.where(self.contains(x, 0.0)[..., None], x, out)
+
+    def error(self, size: FloatArray, dimension: int) -> FloatArray:
+        """A point is left alone if its sum is right to `ROUNDING`, and may then be that far from the simplex. Otherwise
+        numbers above the total have been cut off, so that only the total's digits are lost."""
+        return ROUNDING * self.total + rounding(np.full_like(size, self.total * math.sqrt(dimension)), dimension)
 
     def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
         """The sum is right to rounding at best."""

@@ -30,6 +30,9 @@ class ConicSet(ByValue, ConvexSet):
     def project(self, x: FloatArray) -> FloatArray:
         return self.projector(x.shape[-1]).nearest(x)
 
+    def project_always(self, x: FloatArray) -> FloatArray:
+        return self.projector(x.shape[-1]).nearest(x, always=True)
+
     def contains(self, x: FloatArray, tolerance: float = 1e-9) -> NDArray[Any]:
         return self.projector(x.shape[-1]).contains(x, tolerance)
 

@@ -34,14 +34,14 @@ def orthonormal(rows: FloatArray, values: FloatArray, name: str) -> tuple[FloatA
         )
     targets = solve_triangular(triangle[:rank, :rank], values[order[:rank]], trans="T")
     basis = np.ascontiguousarray(factor[:, :rank].T, dtype=np.float64)
-    missed = np.abs(rows @ (targets @ basis) - values)
-    if (missed > 1e-9 * max(1.0, float(np.abs(values).max(initial=0.0)))).any():
-        worst = keep[int(np.argmax(missed))]
+    off = np.abs(rows @ (targets @ basis) - values)
+    if (off > 1e-9 * max(1.0, float(np.abs(values).max(initial=0.0)))).any():
+        worst = keep[int(np.argmax(off))]
         raise InputError(f"set {name!r} is empty: equation {worst} contradicts the others; correct or remove it.")
     return basis, targets, np.sort(keep[order[:rank]])
 
 
-def rounding(x: FloatArray, targets: FloatArray) -> FloatArray:
+def missed(x: FloatArray, targets: FloatArray) -> FloatArray:
     """How far equations with orthonormal rows may be missed by each row of x."""
     size = np.abs(x).max(axis=-1, initial=0.0)
     return np.maximum(np.maximum(1.0, size), float(np.abs(targets).max(initial=0.0))) * ROUNDING

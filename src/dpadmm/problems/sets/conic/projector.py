@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,7 +24,7 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.sets.conic.certificate import bound
 from dpadmm.problems.sets.conic.cone import Cone, distinct
-from dpadmm.problems.sets.conic.equations import orthonormal, rounding
+from dpadmm.problems.sets.conic.equations import missed, orthonormal
 from dpadmm.problems.sets.conic.interior import explicit, kinds, settings, unit
 from dpadmm.problems.sets.conic.newton import Answer, Question, refine, step
 from dpadmm.problems.sets.conic.slacks import Slacks
@@ -72,16 +73,23 @@ class ConicProjector:
             found = [self._inside(row, tolerance) for row in flat]
         return np.array(found, dtype=bool).reshape(x.shape[:-1])
 
-    def nearest(self, x: FloatArray) -> FloatArray:
-        """The nearest point to each row."""
+    def nearest(self, x: FloatArray, always: bool = False) -> FloatArray:
+        """The nearest point to each row; with `always`, where none is proven, a point inside that is always the same."""
         flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1, x.shape[-1])
         with _alone():
-            out = np.array([self._nearest(row) for row in flat])
+            out = np.array([self._nearest_or_centre(row) if always else self._nearest(row) for row in flat])
         return out.reshape(x.shape)
+
+    def _nearest_or_centre(self, point: FloatArray) -> FloatArray:
+        try:
+            return self._nearest(point)
+        except ConvergenceError as reason:
+            warnings.warn(f"{reason} A point inside the set is taken instead.", RuntimeWarning, stacklevel=2)
+            return self.centre
 
     def _inside(self, x: FloatArray, tolerance: float) -> bool:
         off = float(np.linalg.norm(self.basis @ x - self.targets))
-        return self._missed(x) <= tolerance and off <= tolerance + float(rounding(x, self.targets))
+        return self._missed(x) <= tolerance and off <= tolerance + float(missed(x, self.targets))
 
     def _missed(self, x: FloatArray) -> float:
         return self.slacks.violation((self.limits - self.rows @ x) / self.lengths)
