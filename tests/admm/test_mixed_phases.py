@@ -1,10 +1,10 @@
-"""Phases of different kinds in one recipe: what a later step starts from was released, whatever an earlier one found."""
+"""Phases of different kinds in one recipe: a later step starts from a release, whatever an earlier one found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from dpadmm.admm.rounds import begin, solve_and_perturb
 from dpadmm.admm.schedules import Fixed
 from dpadmm.admm.setting import Multiplier
 from dpadmm.admm.solvers import SOLVERS, Exact, GradientSteps, Linearised, LocalUpdates
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Subproblem
+from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Subproblem
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.penalties import L2
 from dpadmm.problems.problem import Problem
@@ -32,6 +32,11 @@ STEPS = {
     "noise on each result": Phase(LocalUpdates(2), Output("gaussian", may_leave=True)),
     "plain steps": Phase(GradientSteps(2), Gradient("gaussian")),
 }
+
+
+def bits(round: int) -> RandomBits:
+    one = np.zeros(1, int)
+    return lambda purpose: SeededRandomness(1).stream(one, one, round, purpose)
 
 
 class Careless(Exact):
@@ -56,23 +61,19 @@ def test_a_step_after_an_exact_round_starts_at_its_release(
     mixed = Algorithm("mixed", "", "", star, (exact, STEPS[second]), schedule=Fixed(1e-3))
     shards = simulated(agents=1)
     plan = mixed.plan(terms(PROBLEM, shards, graph=None, rounds=2), Multiplier(20.0))
-    bits = [
-        lambda purpose, round=round: SeededRandomness(1).stream(np.zeros(1, int), np.zeros(1, int), round, purpose)
-        for round in (1, 2)
-    ]
     common = np.zeros((1, plan.setting.dimension))
-    release, state = solve_and_perturb(plan, begin(plan), shards, common, 1, bits[0])
+    release, state = solve_and_perturb(plan, begin(plan), shards, common, 1, bits(1))
     np.testing.assert_array_equal(state.memory.point, release.value)
     public = replace(state, memory=Memory(release.value))  # as somebody knows it who has seen releases only
-    one, _ = solve_and_perturb(plan, state, shards, common, 2, bits[1])
-    two, _ = solve_and_perturb(plan, public, shards, common, 2, bits[1])
+    one, _ = solve_and_perturb(plan, state, shards, common, 2, bits(2))
+    two, _ = solve_and_perturb(plan, public, shards, common, 2, bits(2))
     np.testing.assert_array_equal(one.value, two.value)
 
 
 class Curious(Linearised):
     """A step of one's own that looks into the private part of the memory."""
 
-    seen: dict[str, Any] = {}
+    seen: ClassVar[dict[str, Any]] = {}
 
     def solve(
         self, subproblem: Subproblem, oracle: Oracle, memory: Memory, eta: FloatArray, emit: Emit = lambda value: value
@@ -91,8 +92,7 @@ def test_a_step_sees_nothing_of_what_an_exact_solver_keeps_and_the_solver_finds_
     common, state = np.zeros((1, plan.setting.dimension)), begin(plan)
     kept = []
     for round in (1, 2):
-        bits = lambda purpose, round=round: SeededRandomness(1).stream(np.zeros(1, int), np.zeros(1, int), round, purpose)  # noqa: E731, E501
-        _, state = solve_and_perturb(plan, state, shards, common, round, bits)
+        _, state = solve_and_perturb(plan, state, shards, common, round, bits(round))
         kept.append(state.memory.private)
     assert not Curious.seen
     assert kept[0]

@@ -252,11 +252,12 @@ def test_objective_release_minimises_the_tilted_and_stiffened_objective(simulate
     zeta = simulated_noise(
         np.zeros((4, 3)), noise.mechanism, setting.gradient_sensitivity(), work.random_bits("objective")
     )
-    slope = sub.gradient(memory.point) + 0.7 * memory.point + zeta
+    found = memory.private["start"]
+    slope = sub.gradient(found) + 0.7 * found + zeta
     assert np.abs(zeta).min() > 1e-3
     np.testing.assert_allclose(slope, 0.0, atol=2e-8)  # the scale carries the rounding margin
     # The whisper: sensitivity 2 tau / lambda, multiplier 100 times the linear term's.
-    offset = np.linalg.norm(release.value - memory.point, axis=1)
+    offset = np.linalg.norm(release.value - found, axis=1)
     unit = offset / (200.0 * 2e-11 / (0.1 + 0.1 + 0.7))
     assert (unit > 0.05).all()
     assert (unit < 15).all()

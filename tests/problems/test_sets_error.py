@@ -95,6 +95,7 @@ def test_what_cannot_be_projected_is_a_point_of_the_set_all_the_same(far: float)
     x = np.array([[0.2, 0.8], [far, -far]])
     with pytest.warns(RuntimeWarning, match="A point inside the set is taken instead"):
         found = NARROW.project_always(x)
+    with pytest.warns(RuntimeWarning, match="A point inside the set is taken instead"):
         among = Each((Whole(), NARROW)).project_always(np.array([[1.0, 1.0], x[1]]))
     assert NARROW.contains(found).all()
     np.testing.assert_array_equal(found[0], NARROW.project(x[:1])[0])

@@ -189,7 +189,7 @@ def check_projection(plan: Plan) -> None:
     """Raises an `InputError` where a solver projects private values and noise comes after.
 
     Whether such a projection succeeds can depend on the records, and a refusal costs nothing. Projections by formula
-    always succeed, and one of noisy values may fail in front of everybody.
+    always succeed; of noisy values, some point of the set is taken where the projection fails (`project_always`).
     """
     after = any(isinstance(phase.perturbation, Output) for phase in plan.algorithm.phases)
     if after and plan.setting.problem.domain.tolerance > 0.0:

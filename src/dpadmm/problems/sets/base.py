@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from dpadmm._arrays import FloatArray
 from dpadmm.problems.sets.conic.cone import Cone, everything
 
-
 UNIT = 2.0**-52
 
 

@@ -74,7 +74,7 @@ class ConicProjector:
         return np.array(found, dtype=bool).reshape(x.shape[:-1])
 
     def nearest(self, x: FloatArray, always: bool = False) -> FloatArray:
-        """The nearest point to each row; with `always`, where none is proven, a point inside that is always the same."""
+        """The nearest point to each row; with `always`, where none is proven, always the same point inside."""
         flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1, x.shape[-1])
         with _alone():
             out = np.array([self._nearest_or_centre(row) if always else self._nearest(row) for row in flat])
