@@ -12,6 +12,7 @@ import numpy as np
 from dpadmm.datasets.cells import class_numbers, numbers, texts
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.encoding import Column, Encoder, Numeric
+from dpadmm.datasets.lines import read_lines
 from dpadmm.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -46,30 +47,15 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> pyarrow.Table:
 
 
 def read_cells(path: str | Path) -> pyarrow.Table:
-    """The file as a table of one record or more, every cell of a CSV file as its bytes: no cell decides how another one
-    is read. A line with too few or too many cells is a record without values. Parquet has its own types."""
-    import pyarrow as pa
-    from pyarrow import csv
-
+    """The file as a table of one record or more, every cell of a CSV file as its bytes: no line decides how another one
+    is read (`lines.read_lines`). Parquet has its own types."""
     path = Path(path)
     if path.suffix.lower() != ".csv":
         return read_table(path)
-    wrong: list[int] = []
-
-    def skipped(row: csv.InvalidRow) -> str:
-        wrong.append(row.actual_columns)
-        return "skip"
-
     try:
-        with csv.open_csv(path, parse_options=csv.ParseOptions(invalid_row_handler=lambda row: "skip")) as opened:
-            names = opened.schema.names
-        plain = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary()))
-        parsed = csv.ParseOptions(invalid_row_handler=skipped)
-        table = csv.read_csv(path, convert_options=plain, parse_options=parsed)
-        lost = pa.table([pa.nulls(len(wrong), pa.binary()) for _ in names], schema=table.schema)
-        return _checked(pa.concat_tables([table, lost]), str(path))
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
+        return _checked(read_lines(path), str(path))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}.") from None
 
 
 def load_file(
