@@ -71,6 +71,18 @@ def test_one_label_in_a_list_does_not_change_how_the_others_are_read(quick, rows
     assert fits[0].score(rows[1:], codes[1:]) > 0.75
 
 
+@pytest.mark.parametrize("first", ["x", b"no", 1j, 10**400, (1, 2)])
+def test_one_label_of_any_type_in_an_array_of_objects_contributes_zero(strict, rows, labels, first):
+    """Another instance: 0.1.0 could not sort them, or did not know their kind, and refused the fit with an error."""
+    objects = np.where(labels == "yes", 1, 0).astype(object)
+    objects[0] = first
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PrivateLogisticRegression(**strict | {"classes": [0, 1]}).fit(rows, objects)
+    assert model.privacy_.private
+    assert model.classes_.tolist() == [0, 1]
+
+
 # -- neighbours --------------------------------------------------------------------------------------------------------
 
 

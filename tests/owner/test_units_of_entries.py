@@ -44,6 +44,34 @@ def test_a_run_for_one_record_counts_ten_times_for_ten(sample: ModuleType, path:
     assert kinds(agent.ledger).count("reserve") == 1
 
 
+@pytest.mark.parametrize(
+    ("terms", "least"),
+    [
+        ({"mechanism": "laplace", "delta": 0.0}, 6.9),
+        ({"algorithm": "ps-admm", "batch": 0.25, "relation": "zero-out"}, 5.0),
+    ],
+)
+def test_so_does_a_run_of_another_kind(sample: ModuleType, path: Path, terms: dict[str, Any], least: float) -> None:
+    """The other instances: pure noise, for which version 0.1.0 said epsilon 0.7 where 7 is true; and mini-batches."""
+    relation = terms.get("relation", "replace")
+    rules = {"epsilon": 30.0, "algorithms": ("dp-admm", "ps-admm"), "relation": relation}
+    first = sample.agent(path, sample.policy(**rules))
+    play(first, sample.agreement(epsilon=0.7, **terms), range(1, 7), "one")
+    assert first.ledger.amount(sample.policy(**rules | {"delta": terms.get("delta", 1e-6)}).cap) <= 0.7 * (1 + 1e-3)
+    first.finish("one")
+    rules |= {"records_per_person": 10, "delta": terms.get("delta", 1e-6)}
+    agent = sample.agent(path, sample.policy(**rules), persons=_persons(sample))
+    assert agent.ledger.amount(agent.policy.cap) >= least
+
+
+def test_an_open_run_for_one_record_ends_when_ten_are_to_be_protected(sample: ModuleType, path: Path) -> None:
+    first = sample.agent(path, sample.policy())
+    play(first, sample.agreement(), range(1, 3), "one")
+    first.policy = sample.policy(records_per_person=10)
+    with refused(first, "the terms protect 1 record"):
+        first.answer(sample.request(sample.agreement(), 3, "one"))
+
+
 def test_what_an_owner_is_shown_is_for_the_policy_s_unit(sample: ModuleType, path: Path) -> None:
     agent, mu = _after_a_run_for_one_record(sample, path)
     shown = ledger_summary(agent.ledger, 1e-6, agent.policy)

@@ -34,7 +34,7 @@ from dpadmm.privacy.events import (
     flatten,
 )
 from dpadmm.privacy.gdp import entry, mu_of_pure
-from dpadmm.privacy.units import RECORD, Unit, for_groups
+from dpadmm.privacy.units import RECORD, Unit, for_groups, round_up
 
 SLACK_SHARE = 0.1
 """Of a policy's delta: what the delta0 of all runs may add up to."""
@@ -92,11 +92,11 @@ class Cost:
     def epsilon(self, delta: float) -> float:
         """The amount as an epsilon at this delta. Of what was spent so far it is no guarantee: only the cap is."""
         if delta == 0.0 or self.mu2 == math.inf:
-            return _up(self.pure) if delta == 0.0 else math.inf
+            return round_up(self.pure) if delta == 0.0 else math.inf
         if not self.delta0 < delta:
             return math.inf if self.mu2 or self.delta0 else 0.0
         left = float((Fraction(delta) - self.delta0) / (1 - self.delta0)) * (1.0 - 1e-15)
-        return gaussian.epsilon(math.sqrt(_up(self.mu2)) * (1.0 + 1e-15), left)
+        return gaussian.epsilon(math.sqrt(round_up(self.mu2)) * (1.0 + 1e-15), left)
 
 
 FREE = Cost()
@@ -207,9 +207,11 @@ class Cap:
         return min(found, self.alone(charges[0])) if len(charges) == 1 else found
 
     def tightened_by(self, other: Cap) -> Cap:
-        """A cap whose filter permits nothing that either of them refuses.
+        """A cap that guarantees what both of them do.
 
-        The smaller epsilon, delta and slack; what delta keeps for mu_total is no more than in either.
+        The smaller epsilon, delta and slack; what delta keeps for mu_total is no more than in either. So its filter
+        permits nothing that either of them refuses, unless only one of them has a delta: then pure releases are added
+        up, whose sum is guaranteed without a delta.
         """
         records = max(self.unit.records, other.unit.records)
         unit, epsilon = replace(self.unit, records=records), min(self.epsilon, other.epsilon)
@@ -228,9 +230,9 @@ class Cap:
         if cost.mu2 > Fraction(self.mu_total) ** 2:  # at what the slack leaves of delta, which mu_total is made of
             left = float(Fraction(self.delta) - self.slack)
             kept = f", {float(self.slack):.3g} of which is set aside" if self.slack else ""
-            return self.too_much(gaussian.epsilon(math.sqrt(_up(cost.mu2)), left), kept)
+            return self.too_much(gaussian.epsilon(math.sqrt(round_up(cost.mu2)), left), kept)
         return (
-            f"would take {_up(cost.delta0):.3g} of delta for runs that are more than Gaussian noise, and its owner "
+            f"would take {round_up(cost.delta0):.3g} of delta for runs that are more than Gaussian noise, and its owner "
             f"sets aside {float(self.slack):.3g} for them (slack_share in the policy)"
         )
 
@@ -273,7 +275,7 @@ def _event(event: DpEvent) -> Cost:
         exact = Fraction(event.epsilon)
     else:
         return UNKNOWN
-    return Cost(_ceil(Fraction(mu_of_pure(_up(exact))) ** 2), pure=_ceil(exact))
+    return Cost(_ceil(Fraction(mu_of_pure(round_up(exact))) ** 2), pure=_ceil(exact))
 
 
 def _of_groups(bound: Bound, steps: int) -> Cost:
@@ -309,9 +311,3 @@ def _mu_total(epsilon: float, delta: float) -> float:
 
 def _ceil(exact: Fraction) -> Fraction:
     return Fraction(-(-exact.numerator * _UNITS // exact.denominator), _UNITS)
-
-
-def _up(exact: Fraction | float) -> float:
-    """The next float that is not smaller."""
-    found = float(exact)
-    return found if found >= exact else math.nextafter(found, math.inf)

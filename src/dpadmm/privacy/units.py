@@ -8,8 +8,10 @@ either side one comes to the data set in which they are blank.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from dpadmm.errors import InputError
@@ -73,7 +75,8 @@ def for_groups(tally: Tally, steps: int) -> dict[DpEvent, int] | None:
     """What releases cost for neighbours that are so many steps apart; None where an event does not say.
 
     A mu-GDP release is (steps mu)-GDP for them, and an epsilon-private one (steps epsilon)-private (Dong, Roth & Su
-    2022, Thm 2.14). Mini-batches and exact minimisers have no such rule that keeps their kind of event.
+    2022, Thm 2.14). Mini-batches and exact minimisers have no such rule that keeps their kind of event. Products and
+    quotients are rounded so that the release costs no less.
     """
     flat = flatten(tally)
     if steps == 1:
@@ -81,12 +84,18 @@ def for_groups(tally: Tally, steps: int) -> dict[DpEvent, int] | None:
     found: dict[DpEvent, int] = {}
     for event, count in flat.items():
         if isinstance(event, GaussianDpEvent):
-            wider: DpEvent = GaussianDpEvent(event.noise_multiplier / steps)
+            wider: DpEvent = GaussianDpEvent(-round_up(-Fraction(event.noise_multiplier) / steps))
         elif isinstance(event, PureDpEvent):
-            wider = PureDpEvent(steps * event.epsilon)
+            wider = PureDpEvent(round_up(steps * Fraction(event.epsilon)) if event.epsilon < math.inf else math.inf)
         elif isinstance(event, LaplaceDpEvent) and event.noise_multiplier > 0.0:
-            wider = PureDpEvent(steps / event.noise_multiplier)
+            wider = PureDpEvent(round_up(steps / Fraction(event.noise_multiplier)))
         else:
             return None
         found[wider] = found.get(wider, 0) + count
     return found
+
+
+def round_up(exact: Fraction | float) -> float:
+    """The next float that is not smaller."""
+    found = float(exact)
+    return found if found >= exact else math.nextafter(found, math.inf)

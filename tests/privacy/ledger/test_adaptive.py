@@ -18,12 +18,17 @@ from ledgers import debit, join
 from dpadmm.errors import Refused
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.events import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, PureDpEvent, Relation
+from dpadmm.privacy.events import (
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    PureDpEvent,
+    Relation,
+    SampledWithoutReplacementDpEvent,
+)
 from dpadmm.privacy.filter import Cap
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.units import Unit
-
-BLANKED = Unit(1, Relation.ZERO_OUT)
 
 
 def _ledger(path: Path, relation: Relation = Relation.REPLACE) -> SqliteLedger:
@@ -79,25 +84,34 @@ def test_a_pure_run_chosen_after_a_gaussian_one(
     assert adaptive_delta(epsilon, mu1, fixed) > 0.95 * times * delta
 
 
-def test_mini_batches_chosen_after_a_gaussian_run(tmp_path: Path) -> None:
+def _batch(relation: Relation, one_in: int, noise: float) -> DpEvent:
+    """A mini-batch of which a record is part with a chance of one in so many: by coins, or of a fixed size."""
+    plain = GaussianDpEvent(noise)
+    if relation is Relation.ZERO_OUT:
+        return PoissonSampledDpEvent(1.0 / one_in, plain)
+    return SampledWithoutReplacementDpEvent(one_in, 1, plain)
+
+
+@pytest.mark.parametrize("relation", [Relation.ZERO_OUT, Relation.REPLACE])
+def test_mini_batches_chosen_after_a_gaussian_run(tmp_path: Path, relation: Relation) -> None:
+    """Batches of a fixed size are the other instance: a record replaced by the like of the others shows when drawn."""
     epsilon, delta = 4.0, 1e-6
     mu1 = 0.9 * gaussian.mu(epsilon, delta)
-    first, rare = GaussianDpEvent(1.0 / mu1), PoissonSampledDpEvent(3e-6, GaussianDpEvent(0.1845))
+    first, rare = GaussianDpEvent(1.0 / mu1), _batch(relation, 333_333, 0.1845)
     rest = GaussianDpEvent(1.0 / math.sqrt(gaussian.mu(epsilon, delta) ** 2 * (1 - 1e-9) - mu1**2))
     for second in (rare, rest):  # each of them fits as if it had been fixed beforehand
-        assert best({first: 1, second: 1}, delta, Relation.ZERO_OUT).epsilon <= epsilon
-    assert (
-        adaptive_delta(epsilon, mu1, [poisson(3e-6, 0.1845), gaussian_curve(1.0 / rest.noise_multiplier)]) > 1.9 * delta
-    )
-    cap = Cap(epsilon, delta, BLANKED)
-    ledger = _ledger(tmp_path / "ledger", Relation.ZERO_OUT)
+        assert best({first: 1, second: 1}, delta, relation).epsilon <= epsilon
+    curves = [poisson(1 / 333_333, 0.1845), gaussian_curve(1.0 / rest.noise_multiplier)]
+    assert adaptive_delta(epsilon, mu1, curves) > 1.9 * delta
+    cap = Cap(epsilon, delta, Unit(1, relation))
+    ledger = _ledger(tmp_path / "ledger", relation)
     join(ledger, "first", {first: 1}, cap=cap)
     debit(ledger, "first", 1, first, cap=cap)
     assert not _admits(ledger, rare, cap)
     admitted: list[Curve] = [gaussian_curve(1.0 / _most(ledger, cap, GaussianDpEvent, 1e3, 1e-3))]
-    for chance, noise in ((3e-8, 0.1), (1e-6, 0.5), (0.01, 4.0), (0.01, 1.0)):
-        if _admits(ledger, PoissonSampledDpEvent(chance, GaussianDpEvent(noise)), cap):
-            admitted.append(poisson(chance, noise))
+    for one_in, noise in ((30_000_000, 0.1), (1_000_000, 0.5), (100, 4.0), (100, 1.0)):
+        if _admits(ledger, _batch(relation, one_in, noise), cap):
+            admitted.append(poisson(1 / one_in, noise))
     assert len(admitted) >= 3
     assert adaptive_delta(epsilon, mu1, admitted) <= delta
 

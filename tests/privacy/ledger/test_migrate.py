@@ -132,6 +132,7 @@ def test_what_0_1_0_said_of_replaced_records_is_not_believed_of_blank_ones(old: 
         ("UPDATE entries SET body = replace(body, '40.0', '400.0')", "was changed"),
         ("UPDATE balances SET event = 'x' WHERE run = 'open'", "Expecting value"),
         ("DROP TABLE balances", "no such table"),
+        ("UPDATE entries SET body = 'x' WHERE number = 3", "entry 3 .* was changed"),
     ],
 )
 def test_a_failed_migration_locks(old: Path, tampering: str, reason: str) -> None:
@@ -145,6 +146,17 @@ def test_a_failed_migration_locks(old: Path, tampering: str, reason: str) -> Non
     assert _raw(old, "SELECT name, terms FROM runs") == kept
     with pytest.raises(InputError, match="dpadmm ledger migrate"):
         SqliteLedger.open(old)
+
+
+def test_a_ledger_that_cannot_be_locked_is_not_said_to_be(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: _OldLedger, reason: str) -> None:
+        raise Refused("the ledger cannot be used (database or disk is full); nothing was released.")
+
+    before = old.read_bytes()
+    monkeypatch.setattr(_OldLedger, "lock", full)
+    with pytest.raises(InputError, match="disk is full.*it could not be locked, so let nobody use it, and as it was"):
+        migrate(old)
+    assert old.read_bytes() == before
 
 
 def test_without_a_backup_nothing_is_changed(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,12 +54,13 @@ class _OldLedger(SqliteLedger):
 
     schema = 2
 
-    def lock_for_migration(self) -> str:
-        """Locks the ledger, on disk, and returns why it was locked before."""
+    def lock_for_migration(self) -> tuple[int, str]:
+        """Locks the ledger, on disk; how many entries it had, none of which is read, and why it was locked before."""
+        (entries,) = self._connection.execute("SELECT COUNT(*) FROM entries").fetchone()
         before = self.locked
         if not before:
             self.lock(LOCK)
-        return "" if before == LOCK else before
+        return int(entries), "" if before == LOCK else before
 
     def migrate(self, locked: str) -> tuple[str, ...]:
         """All changes, and the end of the migration's lock."""
@@ -98,12 +99,12 @@ def migrate(path: Path) -> Migration:
     try:
         old = _OldLedger.open(path)
         with closing(old):
-            entries = sum(1 for _ in old.entries())
-            locked = old.lock_for_migration()
+            entries, locked = old.lock_for_migration()
             runs = old.migrate(locked)
     except (Refused, sqlite3.Error, ValueError, KeyError, TypeError) as error:
+        state = "it is locked" if _locked(path) else "it could not be locked, so let nobody use it"
         raise InputError(
-            f"ledger {str(path)!r} was not migrated ({str(error).rstrip('.')}); it is locked, and as it was at "
+            f"ledger {str(path)!r} was not migrated ({str(error).rstrip('.')}); {state}, and as it was at "
             f"{str(backup)!r}. Restore one that is in order, and count what it forgot as spent."
         ) from None
     return Migration(backup, entries, runs, locked)
@@ -131,6 +132,14 @@ def _check_schema(path: Path) -> None:
     if found is None or found[0] != str(_OldLedger.schema):
         raise InputError(f"ledger {str(path)!r} has schema {found and found[0]}, and only {_OldLedger.schema}, "
                          f"of version {VERSION}, is migrated; leave it as it is.")  # fmt: skip
+
+
+def _locked(path: Path) -> bool:
+    try:
+        with closing(connect(path)) as connection:
+            return bool(connection.execute("SELECT value FROM meta WHERE name = 'locked'").fetchone()[0])
+    except (sqlite3.Error, InputError, TypeError):
+        return False
 
 
 def _back_up(path: Path) -> Path:
