@@ -154,7 +154,7 @@ def test_a_ledger_that_cannot_be_locked_is_not_said_to_be(old: Path, monkeypatch
 
     before = old.read_bytes()
     monkeypatch.setattr(_OldLedger, "lock", full)
-    with pytest.raises(InputError, match="disk is full.*it could not be locked, so let nobody use it, and as it was"):
+    with pytest.raises(InputError, match=r"disk is full.*it could not be locked, so let nobody use it, and as it was"):
         migrate(old)
     assert old.read_bytes() == before
 
