@@ -77,7 +77,7 @@ def test_epsilons_beyond_the_largest_exponential_are_finite_and_right() -> None:
 @pytest.mark.parametrize("share", [1e-9, 1e-3, 0.3, 0.999])
 @pytest.mark.parametrize("noise", [0.0295, 0.02, 0.003])
 def test_one_sampled_release_with_hardly_any_noise_costs_what_the_formula_says(share: float, noise: float) -> None:
-    """Epsilons of 645 to 57,900, with 50 digits. 0.1.0 printed infinity for 0.999, noise 0.0295 and delta 1e-5 (718.2)."""
+    """Epsilons of 645 to 57,900, with 50 digits. 0.1.0: infinity for 0.999, noise 0.0295 and delta 1e-5 (718.2)."""
     for delta in (1e-5, 1e-12):
         found = pld({PoissonSampledDpEvent(share, GaussianDpEvent(noise)): 1}, delta)
         if delta >= share:  # who is not drawn tells nothing

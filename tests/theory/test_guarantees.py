@@ -11,13 +11,11 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 STATUSES = {"proved here", "published", "checked numerically", "assumed"}
 COLUMNS = ["claim", "assumption", "lemma", "test", "status"]
-PROMISED = (
-    "Every row", "slope", "contributes", "k records of a person", "Sums are exact", "lattice", "discrete Gaussian", "discrete Laplace",
-    "Random bits", "Gradient noise", "Mini-batches", "One uniform record", "exact minimiser", "Objective perturbation", "Noise on a step's result",
-    "projection", "Pre-processing: standardising", "Pre-processing: components", "Evaluation", "Gaussian composition", "Privacy loss distributions",
-    "Rényi composition", "All runs together", "run alone", "Changed policies", "Groups", "Migration", "Rollback", "Estimators", "Graphs", "Recycled rounds",
-    "Power flow", "post-processing",
-)  # fmt: skip
+PROMISED = """Every row/read alone/slope/contributes/k records of a person/Sums are exact/lattice/discrete Gaussian/
+discrete Laplace/Random bits/Gradient noise/Mini-batches/One uniform record/exact minimiser/Objective perturbation/
+Noise on a step's result/projection/post-processing/Pre-processing: standardising/Pre-processing: components/Evaluation/
+Gaussian composition/Privacy loss distributions/Rényi composition/All runs together/run alone/Changed policies/Groups/
+second ledger/Migration/Rollback/Estimators/Graphs/Recycled rounds/Power flow"""
 
 
 def rows_of(page: str, columns: list[str]) -> list[dict[str, str]]:
@@ -81,7 +79,7 @@ def test_every_promise_is_in_the_table() -> None:
     claims = [row["claim"] for row in ROWS]
     assert len(claims) == len(set(claims)) >= 40
     assert {row["status"] for row in ROWS} == STATUSES
-    for promise in PROMISED:
+    for promise in PROMISED.replace("\n", "").split("/"):
         assert any(promise in claim for claim in claims), promise
 
 

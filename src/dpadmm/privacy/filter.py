@@ -232,8 +232,8 @@ class Cap:
             kept = f", {float(self.slack):.3g} of which is set aside" if self.slack else ""
             return self.too_much(gaussian.epsilon(math.sqrt(round_up(cost.mu2)), left), kept)
         return (
-            f"would take {round_up(cost.delta0):.3g} of delta for runs that are more than Gaussian noise, and its owner "
-            f"sets aside {float(self.slack):.3g} for them (slack_share in the policy)"
+            f"would take {round_up(cost.delta0):.3g} of delta for runs that are more than Gaussian noise, and its "
+            f"owner sets aside {float(self.slack):.3g} for them (slack_share in the policy)"
         )
 
     def too_much(self, epsilon: float, kept: str = "") -> str:
