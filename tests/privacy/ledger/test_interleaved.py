@@ -68,7 +68,7 @@ def _is_within(cap: Cap, ledger: SqliteLedger) -> bool:
     return cap.alone(run.charge(held=False)) <= cap.epsilon  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(4))
 def test_whatever_is_released_is_within_every_cap_that_was_in_force(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     ledger = SqliteLedger.create(tmp_path / "ledger", "patients", "d" * 64, Relation.REPLACE)
