@@ -149,14 +149,34 @@ def test_a_failed_migration_locks(old: Path, tampering: str, reason: str) -> Non
 
 
 def test_a_ledger_that_cannot_be_locked_is_not_said_to_be(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: _OldLedger, reason: str) -> None:
-        raise Refused("the ledger cannot be used (database or disk is full); nothing was released.")
+    def full(*entry: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
 
     before = old.read_bytes()
-    monkeypatch.setattr(_OldLedger, "lock", full)
+    monkeypatch.setattr(_OldLedger, "_append", full)
     with pytest.raises(InputError, match=r"disk is full.*it could not be locked, so let nobody use it, and as it was"):
         migrate(old)
     assert old.read_bytes() == before
+
+
+@pytest.mark.parametrize("after", ["open", "lock_for_migration"])
+def test_of_two_that_migrate_at_once_the_second_does_nothing(
+    old: Path, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    original = getattr(_OldLedger, after)
+
+    def then_another(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        result = original(*arguments)
+        migrate(old)
+        return result
+
+    monkeypatch.setattr(_OldLedger, after, then_another)
+    with pytest.raises(InputError, match=r"was migrated by another process meanwhile; nothing was changed"):
+        migrate(old)
+    ledger = SqliteLedger.open(old)
+    assert (verify(ledger), ledger.locked) == ([], "")
+    join(ledger, "new", {GAUSSIAN: 1})
 
 
 def test_without_a_backup_nothing_is_changed(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,15 +56,19 @@ class _OldLedger(SqliteLedger):
 
     def lock_for_migration(self) -> tuple[int, str]:
         """Locks the ledger, on disk; how many entries it had, none of which is read, and why it was locked before."""
-        (entries,) = self._connection.execute("SELECT COUNT(*) FROM entries").fetchone()
-        before = self.locked
-        if not before:
-            self.lock(LOCK)
+        with writing(self._connection):
+            self._check_still_old()
+            (entries,) = self._connection.execute("SELECT COUNT(*) FROM entries").fetchone()
+            before = self.locked
+            if not before:
+                self._append("lock", "", {"reason": LOCK})
+                self._connection.execute("UPDATE meta SET value = ? WHERE name = 'locked'", (LOCK,))
         return int(entries), "" if before == LOCK else before
 
     def migrate(self, locked: str) -> tuple[str, ...]:
         """All changes, and the end of the migration's lock."""
         with writing(self._connection):
+            self._check_still_old()
             self._connection.execute("ALTER TABLE runs ADD COLUMN account TEXT NOT NULL DEFAULT ''")
             placeholder = canonical(Account(Unit(1, self.relation), claimed=VERSION).as_dict())
             self._connection.execute("UPDATE runs SET account = ?", (placeholder,))
@@ -78,6 +82,12 @@ class _OldLedger(SqliteLedger):
             if problems:
                 raise Refused(f"what it says does not add up: {problems[0]}")
         return tuple(accounts)
+
+    def _check_still_old(self) -> None:
+        """Raises where another process has migrated it since it was opened; it is in order then."""
+        (found,) = self._connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+        if found != str(self.schema):
+            raise InputError(f"ledger {str(self.path)!r} was migrated by another process meanwhile; nothing was changed.")
 
 
 def migrate(path: Path) -> Migration:
