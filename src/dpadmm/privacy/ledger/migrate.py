@@ -87,7 +87,9 @@ class _OldLedger(SqliteLedger):
         """Raises where another process has migrated it since it was opened; it is in order then."""
         (found,) = self._connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
         if found != str(self.schema):
-            raise InputError(f"ledger {str(self.path)!r} was migrated by another process meanwhile; nothing was changed.")
+            raise InputError(
+                f"ledger {str(self.path)!r} was migrated by another process meanwhile; nothing was changed."
+            )
 
 
 def migrate(path: Path) -> Migration:
