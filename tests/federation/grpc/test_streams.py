@@ -85,7 +85,9 @@ def test_a_call_that_is_longer_than_a_frame_is_not_sent(made: streams.Federation
 
 
 @pytest.mark.parametrize(
-    "reply", [{"value": b"\0" * LARGEST}, {"refused": "\ud800"}, {"value": object()}, float("nan")], ids=str
+    "reply",
+    [{"value": b"\0" * LARGEST}, {"refused": "\ud800"}, {"value": object()}, float("nan")],
+    ids=["too long", "no text", "an object", "not a number"],
 )
 def test_a_reply_that_cannot_be_sent_becomes_a_refusal(made: streams.Federation, reply: Any) -> None:
     made.join("ahorn", Answers(lambda method, given: reply))

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import grpc
@@ -79,7 +80,7 @@ class Connection:
     def __init__(self, party: Party, dispatcher: Dispatcher, stop: threading.Event) -> None:
         self._party, self._dispatcher, self._stop = party, dispatcher, stop
         self._outbox = wire.Outbox(WAITING)
-        self._requests: queue.Queue[Frame] = queue.Queue(WAITING)
+        self._requests: queue.Queue[Frame | None] = queue.Queue(WAITING)  # None: there is nothing more to wait for
         self._told: dict[int, Future[Any]] = {}
         self._letters = 0
         self._last = 0
@@ -145,7 +146,7 @@ class Connection:
         for data in call:
             frame = Frame.loads(data)
             if not self.welcomed:
-                if frame.method != wire.WELCOME or decode(frame.body) != {"version": VERSION}:
+                if frame.method != wire.WELCOME or frame.body != encode({"version": VERSION}):
                     raise FrameError("it did not greet as coordinators of this version do")
                 self.welcomed = True
                 connected()
@@ -173,22 +174,22 @@ class Connection:
     def _answer(self) -> None:
         """Answers one request after the other; what this connection did not get to, the next one will be asked."""
         while not self._outbox.over:
-            try:
-                frame = self._requests.get(timeout=0.5)
-            except queue.Empty:
-                continue
-            self._outbox.put(_reply(self._dispatcher, frame), wait=True)
+            frame = self._requests.get()
+            if frame is not None and not self._outbox.over:
+                self._outbox.put(_reply(self._dispatcher, frame), wait=True)
 
     def _cut(self, call: Any, over: threading.Event) -> None:
         """Ends the connection when the agent shall stop."""
         while not over.is_set():
-            if self._stop.wait(0.2):
+            if self._stop.wait(0.1):
                 self._end()
                 call.cancel()
                 return
 
     def _end(self) -> None:
         self._outbox.end()
+        with suppress(queue.Full):
+            self._requests.put_nowait(None)
         with self._lock:
             told, self._told = self._told, {}
         for future in told.values():

@@ -205,7 +205,7 @@ class Hub:
         said = decode(frame.body)
         if frame.method != wire.HELLO or type(said) is not dict or said.keys() != {"version"}:
             raise FrameError("it did not begin with a greeting")
-        if said["version"] != VERSION:
+        if type(said["version"]) is not int or said["version"] != VERSION:
             raise FrameError(wire.OTHER_VERSION)
         line.greet(encode({"version": VERSION}))
         self._tell(f"{line.name} is there")
