@@ -6,11 +6,12 @@ a graph have a thread of their own, which takes its turns in that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from dpadmm.federation.client.handler import Handler, Reply
+from dpadmm.federation.client.letters import Relay
 from dpadmm.federation.client.peer import PeerRuns, Turns
 
 METHODS: Mapping[str, frozenset[str]] = {
@@ -24,9 +25,6 @@ METHODS: Mapping[str, frozenset[str]] = {
     "hear": frozenset({"run", "sender", "round", "sealed"}),
 }
 _WITHOUT_LEDGER = frozenset({"rounds_status", "hear"})
-
-Relay = Callable[[str, int, Mapping[str, bytes], float], Collection[str]]
-"""Sends letters (run, round, sealed letters by receiver, timeout); who has got one."""
 
 
 class Dispatcher:
