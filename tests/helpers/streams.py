@@ -122,7 +122,8 @@ class Federation:
         assert not thread.is_alive()
 
     def ask(self, method: str, given: Mapping[str, Any], *names: str, seconds: float = 10.0) -> dict[str, Any]:
-        return self.hub.ask(method, dict.fromkeys(names or tuple(self.owners), given), seconds)
+        names = names or tuple(self.owners)
+        return self.hub.session(names).ask(method, dict.fromkeys(names, given), seconds)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def test_everybody_who_is_present_is_asked_and_answers(made: streams.Federation)
     found = made.ask("answer_step", given)
     assert found == {name: {"who": name, "given": given, "method": "answer_step"} for name in made.owners}
     calls = {"ahorn": {"run": "a"}, "eiche": {"run": "b"}}
-    found = made.hub.ask("finish", calls, 10.0)
+    found = made.hub.session(calls).ask("finish", calls, 10.0)
     assert {name: reply["given"] for name, reply in found.items()} == calls
 
 
@@ -126,6 +126,20 @@ def test_an_owner_that_connects_again_is_asked_on_its_new_stream(made: streams.F
     made.join("ahorn", new)
     made.ask("introduce", {}, "ahorn")
     assert (old.asked, len(new.asked)) == ([], 1)
+
+
+def test_a_job_asks_an_owner_on_the_stream_that_it_had_when_the_job_began(made: streams.Federation) -> None:
+    """One that was started again meanwhile has joined nothing, and must not refuse in the job's name."""
+    made.join("ahorn")
+    job = made.hub.session(["ahorn", "birke"])
+    assert job.present == ("ahorn",)
+    assert job.ask("introduce", {"ahorn": {}}, 5.0)
+    made.leave("ahorn")
+    until(lambda: made.hub.present == ())
+    again = made.join("ahorn")
+    assert job.ask("introduce", {"ahorn": {}}, 5.0) == {}
+    assert again.asked == []
+    assert made.hub.session(["ahorn"]).ask("introduce", {"ahorn": {}}, 5.0)
 
 
 def test_an_agent_that_is_stopped_has_answered_what_it_was_asked(made: streams.Federation) -> None:

@@ -11,9 +11,8 @@ the replies.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -25,9 +24,9 @@ from dpadmm.federation.frames import Frame, FrameError, decode, encode
 from dpadmm.federation.grpc import wire
 from dpadmm.federation.grpc.line import Line
 from dpadmm.federation.grpc.relaying import Relays
+from dpadmm.federation.grpc.session import Session
 from dpadmm.federation.messages import VERSION
 
-Replies = dict[str, Any]
 Pins = Callable[[], Mapping[str, bytes]]
 """The certificates that are pinned now, by owner (DER)."""
 
@@ -97,41 +96,10 @@ class Hub:
         with self._lock:
             return {name: line.heard for name, line in self._lines.items() if line.ready}
 
-    def ask(self, method: str, calls: Mapping[str, Mapping[str, Any]], seconds: float) -> Replies:
-        """Calls a method of several owners at once.
-
-        Args:
-            method: What is asked.
-            calls: The arguments, by owner.
-            seconds: How long to wait for replies.
-
-        Returns:
-            A reply for everybody who answered in time.
-
-        Raises:
-            FrameError: A call is no message: too long, for instance.
-        """
-        until = time.monotonic() + seconds
-        bodies: dict[int, bytes] = {}
-        asked: dict[str, tuple[Line, Future[bytes]]] = {}
-        if method == "run_rounds":
-            self._relays.allow(calls)
-        for name, call in calls.items():
-            if id(call) not in bodies:
-                bodies[id(call)] = encode(call)
-            line = self._line(name)
-            future = None if line is None else line.request(method, bodies[id(call)], until)
-            if line is not None and future is not None:
-                asked[name] = line, future
-        found = {}
-        for name, (line, future) in asked.items():
-            try:
-                found[name] = decode(future.result(max(0.0, until - time.monotonic())))
-            except FrameError:
-                line.end("it answered what is no message")
-            except Exception:  # cancelled or too late: it is missing
-                continue
-        return found
+    def session(self, names: Iterable[str]) -> Session:
+        """The transport of a job with those of these owners that are present now."""
+        lines = {name: line for name in names if (line := self._line(name)) is not None}
+        return Session(lines, self._relays.allow)
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
