@@ -130,6 +130,15 @@ class Ledger(Protocol):
             Refused: The cap does not permit it, or the name belongs to other terms.
         """
 
+    def check_room(
+        self, run: str, terms_digest: str, tallies: Sequence[Tally], cap: Cap, unit: Unit, hold: bool = True
+    ) -> None:
+        """Asks what `reserve` asks, and changes nothing.
+
+        Raises:
+            Refused: `reserve` would refuse it now.
+        """
+
     def terms(self, run: str) -> Mapping[str, Any] | None:
         """The terms of a run.
 
