@@ -110,6 +110,17 @@ class RunFolder:
             raise InputError(f"{str(self.path)!r} is no run of a federation.") from None
 
     @property
+    def mark(self) -> tuple[int, ...]:
+        """Changes whenever the status is told."""
+        found = (self.path / "status.json").stat()
+        return found.st_mtime_ns, found.st_ino
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the terms were written down."""
+        return (self.path / "terms.json").exists()
+
+    @property
     def finished(self) -> bool:
         return (self.path / "result.json").exists()
 
