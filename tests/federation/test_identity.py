@@ -289,9 +289,7 @@ def test_keys_are_loaded_as_they_were_saved(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Identity.load(folder)
     NORTH.save(folder)
-    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == dict.fromkeys(
-        ("identity.key", "sealing.key", "tls.key", "card.json"), 0o600
-    )
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {"keys.json": 0o600}
     found = Identity.load(folder)
     assert found.card == NORTH.card
     NORTH.card.verify(TERMS, found.sign(TERMS, "x"), "x")
@@ -304,18 +302,24 @@ def test_another_owners_key_does_not_go_with_the_card(tmp_path: Path, name: str)
     folder, other = private_folder(tmp_path / "keys"), private_folder(tmp_path / "other")
     NORTH.save(folder)
     SOUTH.save(other)
-    (folder / f"{name}.key").write_bytes((other / f"{name}.key").read_bytes())
+    mine, theirs = (json.loads((place / "keys.json").read_text()) for place in (folder, other))
+    (folder / "keys.json").write_text(json.dumps({**mine, name: theirs[name]}))
     with pytest.raises(InputError, match="not those of the card"):
         Identity.load(folder)
-    (folder / f"{name}.key").write_bytes(b"nonsense")
-    with pytest.raises(InputError, match="holds no key"):
-        Identity.load(folder)
+    for nonsense in ("nonsense", "", None, 5, mine["identity" if name == "sealing" else "sealing"]):
+        (folder / "keys.json").write_text(json.dumps({**mine, name: nonsense}))
+        with pytest.raises(InputError, match=r"restore it from a backup"):
+            Identity.load(folder)
+    for text in ("", "[]", "{}", "5", '{"card": 1}'):
+        (folder / "keys.json").write_text(text)
+        with pytest.raises(InputError, match="does not hold a card and its keys"):
+            Identity.load(folder)
 
 
 def test_keys_that_others_may_read_are_not_loaded(tmp_path: Path) -> None:
     folder = private_folder(tmp_path / "keys")
     NORTH.save(folder)
-    (folder / "identity.key").chmod(0o644)
+    (folder / "keys.json").chmod(0o644)
     with pytest.raises(InputError, match="chmod 600"):
         Identity.load(folder)
 

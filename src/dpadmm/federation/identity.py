@@ -1,9 +1,8 @@
 """The private half of a card: the keys of one owner or coordinator, made where they are used and never sent.
 
-    identity.key sealing.key tls.key    private keys (0600)
-    card.json                           what others may know
+    keys.json    the private keys and the card, in one file, so that they always go together
 
-They lie in a private folder (`_private_files`). Only the card leaves it.
+It lies in a private folder (`_private_files`). Only the card leaves it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from cryptography import x509
 from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
@@ -39,12 +37,14 @@ from dpadmm.federation.cards import (
     check_name,
     seal_cipher,
     signed_bytes,
+    strict_json,
 )
 from dpadmm.privacy.events import canonical
 
-CARD_FILE = "card.json"
+KEYS_FILE = "keys.json"
 DAYS = 730  # that a certificate is valid
 _LONGEST = 3650
+_LARGEST_FILE = 20_000  # bytes
 _KEYS = ("identity", "sealing", "tls")
 _EARLIER = timedelta(hours=1)  # clocks differ
 
@@ -112,9 +112,8 @@ class Identity:
             InputError: The folder is not this user's alone.
         """
         keys: tuple[_Key, ...] = (self._identity, self._sealing, self._tls)
-        for name, key in zip(_KEYS, keys, strict=True):
-            write_private(folder / f"{name}.key", _pem(key))
-        write_private(folder / CARD_FILE, self.card.dumps() + "\n")
+        entries = {name: _pem(key).decode() for name, key in zip(_KEYS, keys, strict=True)}
+        write_private(folder / KEYS_FILE, canonical({"card": self.card.dumps(), **entries}) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> Identity:
@@ -130,11 +129,15 @@ class Identity:
             FileNotFoundError: There are none.
             InputError: The folder or a file is not this user's alone, or they do not go together.
         """
+        place = folder / KEYS_FILE
         try:
-            card = Card.loads(read_private(folder / CARD_FILE))
-        except NotGenuine as error:
-            raise InputError(f"{str(folder / CARD_FILE)!r} cannot be used: {error}.") from None
-        identity, sealing, tls = (_key(folder / f"{name}.key") for name in _KEYS)
+            entries = strict_json(read_private(place, _LARGEST_FILE), _LARGEST_FILE, "file")
+            card = Card.loads(entries["card"])
+            identity, sealing, tls = (load_pem_private_key(entries[name].encode(), None) for name in _KEYS)
+        except (NotGenuine, KeyError, TypeError, AttributeError, ValueError, UnsupportedAlgorithm) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{str(place)!r} does not hold a card and its keys; restore it from a backup.") from None
         if not (
             isinstance(identity, Ed25519PrivateKey)
             and isinstance(sealing, X25519PrivateKey)
@@ -143,7 +146,7 @@ class Identity:
             and sealing.public_key().public_bytes_raw() == card.sealing
             and tls.public_key() == x509.load_der_x509_certificate(card.certificate).public_key()
         ):
-            raise InputError(f"the keys in {str(folder)!r} are not those of the card there; restore all from a backup.")
+            raise InputError(f"the keys in {str(place)!r} are not those of the card there; restore it from a backup.")
         return cls(card, identity, sealing, tls)
 
     # -- what they are for -----------------------------------------------------------------------------------------
@@ -197,11 +200,3 @@ def _certificate(name: str, key: ec.EllipticCurvePrivateKey, days: int) -> bytes
 
 def _pem(key: _Key) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def _key(path: Path) -> PrivateKeyTypes:
-    data = read_private(path)
-    try:
-        return load_pem_private_key(data, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise InputError(f"{str(path)!r} holds no key; restore it from a backup.") from None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from small_federation import SCHEMA
 
+import dpadmm.federation.identity as module
 from dpadmm.errors import InputError
 from dpadmm.federation.cards import COORDINATOR, OWNER, Card, NotGenuine
 from dpadmm.federation.identity import Identity
@@ -92,10 +94,6 @@ def test_cards_that_cannot_be_owners_are_refused(study: Federation) -> None:
 
 
 def test_expired_card_is_refused(study: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    from datetime import timedelta
-
-    import dpadmm.federation.identity as module
-
     monkeypatch.setattr(module, "_EARLIER", timedelta(days=3))
     monkeypatch.setattr(module, "timedelta", lambda days: timedelta(days=days - 2))
     old = Identity.create("north", OWNER, days=1)
@@ -124,7 +122,7 @@ def test_no_private_key_of_an_owner_is_below_the_coordinators_folder(study: Fede
     for owner in (NORTH, SOUTH):
         study.add(owner.card)
     own = {path.name for path in (study.folder / "keys").iterdir()}
-    assert own == {"identity.key", "sealing.key", "tls.key", "card.json"}
+    assert own == {"keys.json"}
     for path in study.folder.rglob("*"):
         if path.is_file() and path.parent.name != "keys":
             assert not re.search(rb"PRIVATE|BEGIN", path.read_bytes()), path

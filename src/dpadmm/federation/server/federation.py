@@ -3,7 +3,7 @@
     FOLDER/federation.json          its name and where owners reach it
     FOLDER/columns.toml             what everybody's records look like
     FOLDER/invitation.json          for the owners; public
-    FOLDER/keys/                    the coordinator's own keys (private)
+    FOLDER/keys/keys.json           the coordinator's own keys (private)
     FOLDER/owners/NAME.card.json    the owners' cards, exactly these (private, so that nobody else can add one)
     FOLDER/runs/NAME/               a folder for each run
 
@@ -149,7 +149,7 @@ class Federation:
             Whether it took the place of an older card of the same owner.
 
         Raises:
-            InputError: It is no owner's, has run out, or is not signed by the identity of the owner's card that is trusted.
+            InputError: It is no owner's, has run out, or is not signed by the card of this owner that is trusted.
         """
         if card.role != OWNER:
             raise InputError(f"the card of {card.name!r} is a {card.role}'s, not an owner's.")
