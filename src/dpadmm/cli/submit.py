@@ -1,4 +1,4 @@
-"""`dpadmm submit`: a spec becomes a run of a federation, which the coordinator's process works on; watched to its end."""
+"""`dpadmm submit`: a spec becomes a run of a federation, and is watched while the coordinator's process works on it."""
 
 from __future__ import annotations
 

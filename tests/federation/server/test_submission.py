@@ -102,7 +102,9 @@ def test_the_same_command_again_takes_up_the_same_run(study: Federation) -> None
 def test_whoever_watches_is_told_every_change_and_the_end(study: Federation) -> None:
     folder, told = begin(study), []
     write_json(study.folder / NOTE, {"address": "localhost:1", "owners": {}, **process()})
-    thread = threading.Thread(target=lambda: told.append(follow(study, folder, lambda s: told.append(s["state"]), 60.0)))
+    thread = threading.Thread(
+        target=lambda: told.append(follow(study, folder, lambda s: told.append(s["state"]), 60.0))
+    )
     thread.start()
     for state in ("joining", "running", "finished"):
         time.sleep(0.4)

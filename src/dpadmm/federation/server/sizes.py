@@ -1,4 +1,4 @@
-"""Whether all messages of a run fit into frames, asked before any owner is: a run that cannot be carried must not begin."""
+"""Whether all messages of a run fit into frames: asked before any owner is asked to join."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A run for the coordinator: everything that can be checked is checked, its folder is written, and its status watched.
 
-The coordinator's process finds the folder (`service`). So the run goes on when whoever submitted it looks away, and may be
-submitted before that process runs.
+The coordinator's process finds the folder (`service`). So the run goes on when whoever submitted it looks away, and may
+be submitted before that process runs.
 """
 
 from __future__ import annotations
