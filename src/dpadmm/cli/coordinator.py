@@ -80,7 +80,7 @@ def start(
         service = Service(
             federation.runs,
             hub,
-            lambda run, session: Coordinator(run.path.name, run, session).run(),
+            lambda run, session: Coordinator(run.path.name, run, session, federation.pins).run(),
             tell,
         )
         facts = {
