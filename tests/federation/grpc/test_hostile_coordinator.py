@@ -144,7 +144,9 @@ def test_a_flood_of_requests_waits_outside(monkeypatch: pytest.MonkeyPatch) -> N
         until(lambda: [frame.number for frame in evil.got] == list(range(101)))
 
 
-@pytest.mark.parametrize("who", ["another key of the same name", "an owner", "the same owner", "a certificate it signed"])
+@pytest.mark.parametrize(
+    "who", ["another key of the same name", "an owner", "the same owner", "a certificate it signed"]
+)
 def test_nobody_else_can_pose_as_the_coordinator(who: str) -> None:
     """0.1.0 took any certificate of the federation for the server's."""
     shown = keys("coordinator") if who == "another key of the same name" else keys("birke")

@@ -28,7 +28,14 @@ def test_nobody_is_present_before_an_agent_has_dialled_in(made: streams.Federati
 def test_everybody_who_is_present_is_asked_and_answers(made: streams.Federation) -> None:
     for name in made.owners:
         made.join(name, Answers(lambda method, given, name=name: {"who": name, "given": given, "method": method}))
-    given = {"run": "study", "digest": "d", "step": 3, "inputs": b"\0" * 120_000, "missed_inputs": {}, "last_used": None}
+    given = {
+        "run": "study",
+        "digest": "d",
+        "step": 3,
+        "inputs": b"\0" * 120_000,
+        "missed_inputs": {},
+        "last_used": None,
+    }
     found = made.ask("answer_step", given)
     assert found == {name: {"who": name, "given": given, "method": "answer_step"} for name in made.owners}
     calls = {"ahorn": {"run": "a"}, "eiche": {"run": "b"}}

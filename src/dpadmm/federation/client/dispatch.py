@@ -67,4 +67,6 @@ class Dispatcher:
         if type(run) is not str:
             return {"refused": "that run was not joined."}
         call = self._handler.run_rounds
-        return self._peer_runs.begin(run, lambda: call(**given, relay=lambda *letters: self.relay(*letters), turn=self._turns))
+        return self._peer_runs.begin(
+            run, lambda: call(**given, relay=lambda *letters: self.relay(*letters), turn=self._turns)
+        )

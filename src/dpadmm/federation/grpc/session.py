@@ -25,9 +25,7 @@ class Session:
         together: Told which owners are asked to run rounds together.
     """
 
-    def __init__(
-        self, lines: Mapping[str, Line], together: Callable[[Mapping[str, Mapping[str, Any]]], None]
-    ) -> None:
+    def __init__(self, lines: Mapping[str, Line], together: Callable[[Mapping[str, Mapping[str, Any]]], None]) -> None:
         self._lines, self._together = dict(lines), together
 
     @property
