@@ -1,9 +1,9 @@
 """What travels between an owner's agent and the coordinator: plain values, each of which has one encoding.
 
 Every value begins with a byte that says its kind. There are None, bool, whole numbers of 64 bits, finite floats, text,
-bytes, lists, and dicts whose keys are text in ascending order; nothing else, and nothing that could be extended. Lengths
-and counts are unsigned numbers of 32 bits; all numbers are big-endian. A frame is the list [number, method, body], and
-its body is a value of its own, as bytes.
+bytes, lists, and dicts whose keys are text in ascending order; nothing else, and nothing that could be extended.
+Lengths and counts are unsigned numbers of 32 bits; all numbers are big-endian. A frame is the list [number, method,
+body], and its body is a value of its own, as bytes.
 
 Whoever sends is a stranger: the whole, its depth, the number of its values and every text have a limit, and whatever is
 wrong is a `FrameError`. Nothing is copied, counted or kept beyond what the bytes that have arrived hold.

@@ -36,7 +36,7 @@ def test_strangers_are_refused_by_the_handshake(made: streams.Federation, who: s
 
 
 def test_a_certificate_that_an_authority_of_the_pinned_one_signed_is_refused(made: streams.Federation) -> None:
-    """An organisation may hand out certificates that sign others: the handshake would let those in, the pin does not."""
+    """A certificate may be one that signs others: the handshake would let those in, the pin does not."""
     authority = keys("ahorn", authority=True)
     made.pins = {**made.pins, "ahorn": authority.der}
     time.sleep(0.7)

@@ -1,4 +1,4 @@
-"""What neighbours on a graph tell each other: signed by the sender, sealed for the receiver, passed on by the coordinator.
+"""What neighbours on a graph tell each other: signed by the sender, sealed for the receiver.
 
 A letter is bound to the run, its terms, the round, and both cards. The coordinator, which carries it, can neither read
 it nor use it elsewhere; it can lose it.
@@ -15,7 +15,7 @@ from dpadmm.federation.client.peer import Tell
 from dpadmm.federation.identity import Identity
 
 Relay = Callable[[str, int, Mapping[str, bytes], float], Collection[str]]
-"""Sends letters (run, round, letters by receiver, timeout); who has got one. Raises `OSError` where none can be sent."""
+"""Sends letters (run, round, letters by receiver, timeout); who has got one. Raises `OSError` if none can be sent."""
 
 
 class Letters:

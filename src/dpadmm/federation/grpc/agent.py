@@ -160,10 +160,9 @@ class Connection:
 
     def _put(self, frame: Frame) -> None:
         while not self._outbox.over:
-            try:
-                return self._requests.put(frame, timeout=0.5)
-            except queue.Full:
-                continue
+            with suppress(queue.Full):
+                self._requests.put(frame, timeout=0.5)
+                return
 
     def _received(self, frame: Frame) -> None:
         with self._lock:
@@ -211,7 +210,7 @@ def _reply(dispatcher: Dispatcher, frame: Frame) -> bytes:
 
 
 def _reason(error: Any) -> str:
-    """Why there is no connection, in words of our own; what the other end said is shown only where it is one of them."""
+    """Why there is no connection, in words of our own; what the other end said is shown if it is one of them."""
     details = str(error.details())
     if details in (wire.REPLACED, wire.UNKNOWN, wire.OTHER_VERSION):
         return details

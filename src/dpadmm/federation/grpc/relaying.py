@@ -113,6 +113,6 @@ def _parts(said: Any) -> tuple[str, int, dict[str, bytes], float]:
     run, round, letters, seconds = said["run"], said["round"], said["letters"], said["timeout"]
     if type(run) is not str or type(round) is not int or type(letters) is not dict or type(seconds) is not float:
         raise FrameError("it told its neighbours nothing that can be passed on")
-    if not letters or any(type(sealed) is not bytes for sealed in letters.values()) or not seconds > 0.0:
+    if not letters or any(type(sealed) is not bytes for sealed in letters.values()) or seconds <= 0.0:
         raise FrameError("it told its neighbours nothing that can be passed on")
     return run, round, letters, seconds

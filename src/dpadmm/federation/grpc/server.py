@@ -113,6 +113,7 @@ class Hub:
         found = self._owner(context)
         if found is None or self._closed.is_set():
             context.abort(grpc.StatusCode.PERMISSION_DENIED, wire.UNKNOWN)
+            return  # not reached: abort raises
         name, certificate = found
         line = Line(name, certificate, context.cancel)
         if not context.add_callback(lambda: line.end("")):

@@ -1,9 +1,9 @@
 """The coordinator's process: it finds the runs of its folder, and takes each as far as the owners who are there allow.
 
-A run is a folder (`run_folder`); whoever submits one writes the folder and watches its status, and this process need not
-run yet, nor know who that was. A job is one attempt at a run. A job that is interrupted, because an owner was lost or this
-process ended, is followed by another one when the owners that the run needs are there. That costs nothing: the coordinator
-goes on from its checkpoint, and owners answer what they have answered before from their ledgers.
+A run is a folder (`run_folder`); whoever submits one writes the folder and watches its status, and this process need
+not run yet, nor know who that was. A job is one attempt at a run. A job that is interrupted, because an owner was lost
+or this process ended, is followed by another one when the owners that the run needs are there. That costs nothing: the
+coordinator goes on from its checkpoint, and owners answer what they have answered before from their ledgers.
 """
 
 from __future__ import annotations
