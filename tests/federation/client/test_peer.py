@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from handlers import handler, join
+from handlers import handler, join, log
 
 from dpadmm.engine.output.model import Model
 from dpadmm.errors import NOT_ALLOWED, InputError, Refused
@@ -248,6 +248,31 @@ def test_a_node_whose_budget_does_not_suffice_is_named_before_anything_is_spent(
         assert lived.ledger(name).committed() == {}
     status = lived.run(lived.folder(spec, "again", **RING))
     assert status["message"] == f"eiche: {NOT_ALLOWED}"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"epsilon": 0.5}, "its owner allows 0.5"),
+        ({"algorithms": ["pvp"]}, "algorithm 'private-r-admm' is not allowed"),
+    ],
+)
+def test_policy_made_stricter_while_rounds_go_on_holds_at_once(lived: Any, change: dict[str, Any], said: str) -> None:
+    folder, line = lived.folder(timeout=0.5, **RING), lived.line()
+    plain = line.carry
+
+    def carry(sender: str, receiver: str, run: str, round: int, sealed: bytes) -> bool:
+        if (sender, round) == ("eiche", 2):
+            lived.allow("eiche", **change)
+        return bool(plain(sender, receiver, run, round, sealed))
+
+    line.carry = carry
+    assert lived.run(folder, line)["state"] == "interrupted"
+    for desk in line.desks.values():
+        desk._peer_runs._begun["study"].result(30.0)
+    assert lived.steps("eiche") == ["1", "2"]
+    assert max(len(lived.steps(name)) for name in lived.owners) <= 3
+    assert any(entry["kind"] == "refused" and said in entry["reason"] for entry in log(lived, "eiche"))
 
 
 def test_nodes_say_how_far_they_are(lived: Any) -> None:

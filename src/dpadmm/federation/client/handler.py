@@ -221,8 +221,7 @@ class Handler:
         if digest != agreement.digest or type(start) is not int or type(timeout) not in (int, float):
             raise Refused("that run was joined on other terms.")
         letters, inbox = self._letters_of(run, agreement), self._inbox(run)
-        self._bind(agent)
-        peer = Peer(self.name, run, agreement, agent, inbox)
+        peer = Peer(self.name, run, agreement, agent, inbox, lambda: self._bind(agent))
         release = peer.run_rounds(start, letters.teller(relay, float(timeout)), float(timeout), turn)
         rounds = agreement.plan().setting.rounds
         return self._signed(run, agreement, rounds, to_bytes(release.value), seal_to_list(release.seal))

@@ -141,8 +141,8 @@ class Coordinator:
         found: dict[int, SignedRelease] = {}
         for name, reply in replies.items():
             try:
-                given = agreement, name, reply, round, plan.setting.dimension, longest
-                found[agreement.owners.index(name)] = self._owners.release_in(*given)
+                released = self._owners.release_in(agreement, name, reply, round, plan.setting.dimension, longest)
+                found[agreement.owners.index(name)] = released
             except InvalidRelease as nonsense:
                 if agreement.stragglers == WAIT:
                     raise ClusterError(f"{name}, round {round}: {nonsense}.") from None
@@ -184,8 +184,8 @@ class Coordinator:
         longest = longest_release(plan, first, first, rounds)
         for name in agreement.owners:
             try:
-                given_by = agreement, name, replies[name], rounds, plan.setting.dimension, longest
-                rows.append(self._owners.release_in(*given_by)[0])
+                reply, dimension = replies[name], plan.setting.dimension
+                rows.append(self._owners.release_in(agreement, name, reply, rounds, dimension, longest)[0])
             except InvalidRelease as nonsense:
                 raise ClusterError(f"{name}: {nonsense}.") from None
         released = np.concatenate(list(rows))[None]  # (1, n, D)

@@ -25,6 +25,7 @@ from dpadmm.federation.messages import (
     to_bytes,
 )
 from dpadmm.federation.server.run_folder import RunFolder
+from dpadmm.federation.server.sizes import check_sizes
 from dpadmm.federation.server.state import CoordinatorState, SignedRelease
 from dpadmm.owner.agreement import Agreement
 from dpadmm.privacy.ledger.protocol import Seal
@@ -108,6 +109,7 @@ class Owners:
         if absent:
             raise Interrupted(f"{', '.join(absent)} must be there to begin.")
         agreement = self._drafted(tuple(found[name]["count"] for name in owners), owners, identities)
+        check_sizes(agreement)
         self._folder.agree(agreement)
         return agreement
 
@@ -133,9 +135,11 @@ class Owners:
             auto.check(run)
             width = schema.width + auto.with_intercept(run)
             run, _ = auto.choose(run, auto.Facts(np.array(counts), width, classes, plain=False))
-        shape = schema.width + bool(run.intercept), classes
-        parties = self._terms.stragglers, self._terms.records_per_person, owners, identities
-        return Agreement(run, counts, *shape, *parties, schema)
+        width, terms = schema.width + bool(run.intercept), self._terms
+        known = {"owners": owners, "identities": identities}
+        return Agreement(
+            run, counts, width, classes, terms.stragglers, terms.records_per_person, schema=schema, **known
+        )
 
     # -- what they sign --------------------------------------------------------------------------------------------
 
