@@ -13,8 +13,6 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Real
 from typing import Any
 
-import numpy as np
-
 from dpadmm.errors import InputError
 
 RANGE = "range"  # the key in a field's metadata
@@ -57,6 +55,8 @@ class PublicRange:
 
     def check_all(self, place: str, name: str, values: Any) -> None:
         """The same of an array with one axis, which may hold millions of numbers."""
+        import numpy as np  # which the command line's help does without
+
         kinds = "iu" if self.whole else "iuf"
         if type(values) is not np.ndarray or values.ndim != 1 or values.dtype.kind not in kinds:
             raise InputError(f"{place}: {name} = {shown(values)} must be an array, and each entry {self}.")

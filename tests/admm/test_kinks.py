@@ -8,6 +8,7 @@ import pytest
 from scipy.sparse import block_array, csc_array, diags_array, eye_array
 
 from dpadmm.admm.solvers import Exact, kinks
+from dpadmm.admm.solvers.exact import START
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.losses import ClippedSquared, Quantile, Quantiles
 from dpadmm.problems.penalties import L1, L2, ElasticNet, Mcp, NoPenalty
@@ -132,8 +133,8 @@ def test_the_answer_is_the_minimiser_of_the_quadratic_programme(loss, penalty, p
     answer, memory = solved(sub)
     off = np.linalg.norm(answer - minimisers(sub), axis=1)
     assert (off <= TOLERANCE / (sub.kappa[:, 0] + sub.problem.strong_convexity) + 1e-12).all()
-    np.testing.assert_array_equal(memory.point, answer)
-    assert not memory.private
+    np.testing.assert_array_equal(memory.private[START], answer)
+    assert list(memory.private) == [START]
 
 
 def test_the_finest_tolerance_that_is_accepted_is_kept(posed):

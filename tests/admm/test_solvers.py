@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from dpadmm.admm.solvers import SOLVERS, Exact, GradientAnswer, Linearised, exact
 from dpadmm.admm.solvers.base import Subproblem
+from dpadmm.admm.solvers.exact import START
 from dpadmm.errors import InputError
 from dpadmm.problems.kernels.batch import learn
 from dpadmm.problems.losses import LOSSES, Logistic, Softmax
@@ -199,8 +200,8 @@ def test_newton_keeps_its_inverses(simulated, subproblem, monkeypatch):
     monkeypatch.setattr(Subproblem, "hessian", lambda *_: pytest.fail("a Hessian was made anew"))
     answer, after = solve(solver, sub.tilted(np.full(sub.tilt.shape, 1e-4)), memory)
     assert distance_to_optimality(sub.tilted(np.full(sub.tilt.shape, 1e-4)), answer).max() <= TOLERANCE
-    assert memory.point is not after.point
-    np.testing.assert_array_equal(after.private["slope"], sub.loss_gradient(after.point))
+    assert memory.private[START] is not after.private[START]
+    np.testing.assert_array_equal(after.private["slope"], sub.loss_gradient(after.private[START]))
 
 
 def test_newton_learns_the_curvature_along_its_steps(simulated, subproblem):
@@ -226,11 +227,16 @@ def test_exact_goes_on_from_its_private_answer_and_linearised_from_the_release(s
     def emit(value):
         return value + 7.0
 
-    for solver, goes_on in ((Exact(), -7.0), (Linearised(), 0.0)):
+    for solver in (Exact(), Linearised()):
         answer, memory = solver.solve(sub, sub.loss_gradient, solver.start(np.zeros(sub.tilt.shape)), STEP, emit)
         plain, _ = solve(solver, sub)
         np.testing.assert_array_equal(answer, plain + 7.0)
-        np.testing.assert_allclose(memory.point, answer + goes_on, atol=1e-12)
+        if solver.first_order:
+            np.testing.assert_array_equal(memory.point, answer)
+            assert memory.private == {}
+        else:
+            np.testing.assert_allclose(memory.private[START], plain, atol=TOLERANCE)
+            np.testing.assert_array_equal(memory.point, 0.0)  # as it was: nothing of the answer without noise
 
 
 @pytest.mark.parametrize("penalty", [NoPenalty(), L1(), L2()], ids=["none", "l1", "l2"])
@@ -461,7 +467,8 @@ def test_fixed_steps_use_no_fast_solver_and_no_memory(problem, method, simulated
     np.testing.assert_array_equal(again, answer)
     assert len(asked) == 2 * cold
     assert sum(asked[:cold]) == solver._quadratic(sub).bounds.steps().sum()
-    assert memory.private == {}
+    assert list(memory.private) == [START]
+    np.testing.assert_array_equal(memory.private[START], answer)
     monkeypatch.undo()
     good, _ = solve(Exact(TOLERANCE), sub)
     assert (np.linalg.norm(answer - good, axis=1) <= 2 * TOLERANCE / sub.kappa[:, 0]).all()

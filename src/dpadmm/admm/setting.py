@@ -86,8 +86,9 @@ class Setting:
         return self.bounds.sensitivity(self.relation is Relation.REPLACE, norm, self.unit_size)
 
     def gradient_sensitivity(self, norm: int = 2) -> FloatArray:
-        """How far one unit can move an agent's gradient, in this norm."""
-        return self.weights * (self.bounds.coarse * self.sensitivity(norm))
+        """How far one unit can move an agent's gradient, in this norm; the sum's numbers may be of different worth."""
+        worth = float(np.max(self.query.units(self.columns, self.norm_bound)))
+        return self.weights * (worth * self.sensitivity(norm))
 
     @property
     def gradient_bound(self) -> FloatArray:

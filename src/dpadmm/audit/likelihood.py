@@ -114,7 +114,7 @@ def noise_scale(message: Message, shards: Shards) -> FloatArray:
 def _drawn_on_sums(mechanism: Mechanism, setting: Setting) -> FloatArray:
     """The scale of the noise on a sum of gradients, in the units of the gradient."""
     if isinstance(mechanism, SimulatedMechanism):
-        return (mechanism.noise_multiplier * setting.gradient_sensitivity())[:, None]
+        return (mechanism.noise_multiplier * setting.gradient_sensitivity(mechanism.norm))[:, None]
     units = np.atleast_1d(setting.query.units(setting.columns, setting.norm_bound))
     points = noise_scales(mechanism, np.full(setting.agents, setting.sensitivity(mechanism.norm)))
     return np.asarray(points[:, None] * setting.weights[:, None] * units)

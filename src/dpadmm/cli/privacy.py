@@ -70,7 +70,8 @@ def spent(
     for name, accountant in ACCOUNTANTS.items():
         epsilon = accountant.epsilon(tally, at, stated) if accountant.supports(tally) else math.inf
         found[name] = epsilon if math.isfinite(epsilon) else None
-    least, best = min((epsilon, name) for name, epsilon in found.items() if epsilon is not None)
+    known = [(epsilon, name) for name, epsilon in found.items() if epsilon is not None]
+    least, best = min(known, key=lambda pair: pair[0])  # the simplest of equals
     if as_json:
         print_json(
             {

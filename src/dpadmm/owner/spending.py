@@ -38,7 +38,7 @@ def projected(run: str, agreement: Agreement, plan: Plan, policy: Policy, ledger
     unit = agreement.unit
     mine = Charge(tally, unit, cap.bound(tally, unit))
     alone, before, after = cap.alone(mine), cap.amount(charges), cap.amount([*charges, mine])
-    left = cap.left(cap.total([*charges, mine]))
+    left = cap.left_after([*charges, mine])
     terms, setting = agreement.run, plan.setting
     loss = resolve.loss_text(terms)
     releases, others = sum(tally.values()), len(agreement.counts) - 1
@@ -75,7 +75,7 @@ def ledger_summary(ledger: SqliteLedger, delta: float, policy: Policy | None) ->
         raise InputError(f"the policy is for data set {policy.dataset!r}, the ledger for {ledger.dataset!r}.")
     cap = Cap(1.0, delta, Unit(1, ledger.relation)) if policy is None else policy.cap
     shown, spent, runs = replace(cap, delta=delta), ledger.spent(), ledger.runs()
-    left = None if policy is None else cap.left(cap.total(ledger.charges(held=True)))
+    left = None if policy is None else cap.left_after(ledger.charges(held=True))
     return {
         "ledger": str(ledger.path),
         "dataset": ledger.dataset,

@@ -114,15 +114,15 @@ class Composition:
         """The order at which Chernoff's inequality gives this delta at the mean of the tilted losses."""
         low, high = 0.0, self.steepest
 
-        def excess(order: float) -> float:
+        def above_limit(order: float) -> float:
             value, mean, _ = self.cumulant(order)
             return value - order * mean - log_delta  # falls with the order
 
-        if excess(high) >= 0.0:
+        if above_limit(high) >= 0.0:
             return high
         for _ in range(30):  # anything near it will do
             middle = 0.5 * (low + high) if low > 0.0 else 0.1 * high
-            low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
+            low, high = (middle, high) if above_limit(middle) > 0.0 else (low, middle)
             if high - low <= 0.02 * high or high < 1e-9 * self.steepest:
                 break
         return 0.5 * (low + high)

@@ -194,6 +194,10 @@ class Cap:
             return max(float(Fraction(self.epsilon) - cost.pure), 0.0)
         return gaussian.epsilon(math.sqrt(float(Fraction(self.mu_total) ** 2 - cost.mu2)), self.delta)
 
+    def left_after(self, charges: Sequence[Charge]) -> float:
+        """The same after these charges; before the first, the whole cap: a first run may enter alone."""
+        return self.left(self.total(charges)) if charges else self.epsilon
+
     def amount(self, charges: Sequence[Charge]) -> float:
         """What charges come to, as an epsilon at the cap's delta: of what was spent so far it is no guarantee.
 

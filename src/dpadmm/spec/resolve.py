@@ -6,6 +6,7 @@ parts by import path have become values before (`parts.imported`), or are refuse
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -286,7 +287,12 @@ def _budgets(
     if evaluation_epsilon is not None and not 0.0 < evaluation_epsilon < least:
         raise InputError(f"evaluation_epsilon {evaluation_epsilon!r}: must be positive and below epsilon {least:g}.")
     pairs = zip(epsilons, deltas if len(deltas) > 1 else deltas * len(epsilons), strict=True)
-    return tuple(Budget(epsilon - (evaluation_epsilon or 0.0), delta) for epsilon, delta in pairs)
+    return tuple(Budget(_rest(epsilon, evaluation_epsilon), delta) for epsilon, delta in pairs)
+
+
+def _rest(epsilon: float, part: float | None) -> float:
+    """What a part of a budget leaves of it, a little less than that: sums of upper bounds are rounded up."""
+    return epsilon if part is None else epsilon - part - 8.0 * math.ulp(epsilon)
 
 
 def _said(value: object) -> str:

@@ -71,7 +71,7 @@ def test_place_is_the_users_choice_or_the_platforms(tmp_path: Path, monkeypatch:
 def test_agent_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     folder = OwnerFolder.of("north", tmp_path)
     for call in (folder.identity, folder.settings, folder.coordinator, folder.schema, lambda: folder.is_running):
-        with pytest.raises(InputError, match="no agent 'north' in .* 'dpadmm agent init'"):
+        with pytest.raises(InputError, match=r"no agent 'north' in .* 'dpadmm agent init'"):
             call()
 
 

@@ -72,7 +72,7 @@ class Task:
         `sensitivity` is in units of the lattice of whole gradients; None is that of a whole gradient.
         """
         if isinstance(mechanism, SimulatedMechanism):
-            streams, moved = self._streams(purpose), self.setting.gradient_sensitivity()
+            streams, moved = self._streams(purpose), self.setting.gradient_sensitivity(mechanism.norm)
             return lambda found: simulated(found.value, mechanism, moved, next(streams))
         noisy_counts = self.noisy_counts(mechanism, purpose, sensitivity)
         return lambda found: noisy_counts(found) * found.units
