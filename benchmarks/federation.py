@@ -145,9 +145,11 @@ def bare_call(rounds: int, size: int = 1000) -> float:
                     arrived.get()
                 times.append(time.perf_counter() - began)
         finally:
+            for out in outs:
+                out.put(None)
             for process in processes:
                 process.kill()
-            hub.stop(0)
+            hub.stop(0).wait()
     return float(np.median(times[10:]))
 
 

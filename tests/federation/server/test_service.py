@@ -23,18 +23,19 @@ class Network:
 
     def __init__(self, *names: str) -> None:
         self.heard: dict[str, float] = dict.fromkeys(names, time.time())
+        self.owing: set[str] = set()
         self.sessions: list[tuple[str, ...]] = []
 
     @property
-    def present(self) -> tuple[str, ...]:
-        return tuple(self.heard)
+    def free(self) -> frozenset[str]:
+        return frozenset(self.heard.keys() - self.owing)
 
     def session(self, names: Iterable[str]) -> Any:
         self.sessions.append(tuple(names))
         return self.sessions[-1]
 
     def back(self, name: str) -> None:
-        self.heard[name] = time.time() + 1.0
+        self.owing.discard(name)
 
 
 class Made:
@@ -124,8 +125,9 @@ def test_fewer_owners_than_the_terms_need_are_waited_for(made: Made) -> None:
     assert made.jobs == []
 
 
-def test_after_an_interruption_the_lost_owner_is_waited_for_until_it_is_heard_of_again(made: Made) -> None:
+def test_after_an_interruption_the_lost_owner_is_waited_for_until_it_owes_no_answer(made: Made) -> None:
     made.job = lambda folder, session: folder.tell("interrupted", "birke did not answer", lost=["birke"])
+    made.network.owing.add("birke")
     folder = made.submit()
     made.look(4)
     assert made.jobs == ["study"]
@@ -204,10 +206,11 @@ class Running:
     """A job that goes on without an owner until it is asked to pause."""
 
     def __init__(self, made: Made) -> None:
-        self.over, self.pauses = threading.Event(), 0
+        self.over, self.pauses, self.network = threading.Event(), 0, made.network
         made.job = self
 
     def __call__(self, folder: RunFolder, session: Any) -> None:
+        self.network.owing.add("birke")
         folder.tell("running", round=3, silent=["birke"])
         while not self.over.wait(0.005):
             if folder.asked_to_pause:

@@ -43,6 +43,12 @@ class Line:
         with self._lock:
             self.ready = not self.outbox.over
 
+    @property
+    def free(self) -> bool:
+        """Whether the owner is there and has answered all that it was asked."""
+        with self._lock:
+            return self.ready and not self._asked and not self._late
+
     def heard_now(self) -> None:
         self.heard = time.time()
 

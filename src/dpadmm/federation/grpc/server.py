@@ -96,6 +96,13 @@ class Hub:
         with self._lock:
             return {name: line.heard for name, line in self._lines.items() if line.ready}
 
+    @property
+    def free(self) -> frozenset[str]:
+        """Who is connected and has answered all that it was asked, late or in time."""
+        with self._lock:
+            lines = list(self._lines.values())
+        return frozenset(line.name for line in lines if line.free)
+
     def session(self, names: Iterable[str]) -> Session:
         """The transport of a job with those of these owners that are present now."""
         lines = {name: line for name in names if (line := self._line(name)) is not None}

@@ -1,6 +1,6 @@
 """The coordinator's half of a run: it holds no records, asks the owners, combines what they release, writes it down.
 
-How messages travel is the transport's business: FLARE's in a federation, a function call in a test. What arrives is
+How messages travel is the transport's business: gRPC's in a federation, a function call in a test. What arrives is
 checked before it is used, and whoever sent something that cannot be a release is named. A round in which an owner does
 not answer ends the job (`wait`), or goes on with its last release (`reuse`) or without it (`skip`), as the terms say.
 """
@@ -60,7 +60,9 @@ class Coordinator:
             self._tell("failed", str(error), began)
 
     def _tell(self, state: str, message: str, began: float) -> None:
-        self.folder.tell(state, message, seconds=time.monotonic() - began, lost=sorted(self._owners.lost))
+        before = self.folder.status()
+        known = {"round": before.get("round"), "rounds": before.get("rounds")}
+        self.folder.tell(state, message, seconds=time.monotonic() - began, lost=sorted(self._owners.lost), **known)
 
     def _run(self) -> None:
         self._owners = Owners(self.name, self.folder, self._transport, self._pins())
@@ -68,7 +70,8 @@ class Coordinator:
         if known is not None and self.folder.finished:  # and a job before this one was lost while it said so
             self._close(known)
             return
-        self.folder.tell("joining")
+        before = self.folder.status()
+        self.folder.tell("joining", round=before.get("round"), rounds=before.get("rounds"))
         agreement = self._owners.agreement()
         plan = agreement.plan()
         state, history = self.folder.state(plan, agreement.digest)

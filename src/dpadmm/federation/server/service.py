@@ -32,13 +32,13 @@ _PAUSE = 2.0  # seconds between two pauses of a run for owners that are back, at
 
 
 class Network(Protocol):
-    """Who is connected, when each of them was last heard of, and the transport of a job with some of them."""
-
-    @property
-    def present(self) -> tuple[str, ...]: ...
+    """Who is connected and when each was last heard of, who of them owes no answer, and the transport of a job."""
 
     @property
     def heard(self) -> Mapping[str, float]: ...
+
+    @property
+    def free(self) -> frozenset[str]: ...
 
     def session(self, names: Iterable[str]) -> Transport: ...
 
@@ -112,8 +112,8 @@ class Service:
     def _try(self, run: _Run, status: Mapping[str, Any]) -> None:
         """Begins a job if the owners are there that it needs: all of them, or where the terms can do without some,
         enough of them once the terms are agreed on."""
-        given, heard = run.given, self._network.heard
-        there = [name for name in given.owners if name in heard and (name not in run.lost or heard[name] > run.since)]
+        given, present, free = run.given, self._network.heard.keys(), self._network.free
+        there = [name for name in given.owners if name in present and (name in free or name not in run.lost)]
         absent = [name for name in given.owners if name not in there]
         enough = run.folder.agreed and given.stragglers != WAIT and len(there) >= given.min_owners
         if absent and not enough:
@@ -126,7 +126,6 @@ class Service:
         run.folder.note(f"a job with {', '.join(there)}")
         session = self._network.session(there)
         run.round = status.get("round") or 0
-        run.absences = {}
         run.job = threading.Thread(target=self._job, args=(run, session), name=f"run {run.name}", daemon=True)
         run.job.start()
 
@@ -138,7 +137,7 @@ class Service:
 
     def _ended(self, run: _Run) -> None:
         status = run.folder.status()
-        run.lost, run.since = set(status.get("lost") or ()), float(status["time"])
+        run.lost = set(status.get("lost") or ())
         message = status.get("message") or "the job ended early"
         if status["state"] in OVER:
             self._say(run.name, " ".join(filter(None, [status["state"], status.get("message")])))
@@ -155,10 +154,7 @@ class Service:
         if run.given.stragglers == WAIT or run.folder.asked_to_pause or time.monotonic() < run.pauses_after:
             return
         status = run.folder.status()
-        silent = status.get("silent") or ()
-        run.absences = {name: run.absences.get(name, float(status["time"])) for name in silent}
-        heard = self._network.heard
-        if any(heard.get(name, 0.0) > since for name, since in run.absences.items()):
+        if self._network.free.intersection(status.get("silent") or ()):
             run.folder.pause(True)
             run.pauses += 1
             run.pauses_after = time.monotonic() + _PAUSE * 2.0 ** min(run.pauses - 1, 8)
@@ -176,13 +172,11 @@ class _Run:
     folder: RunFolder
     job: threading.Thread | None = None
     lost: set[str] = field(default_factory=set)  # owners that did not answer in the last job
-    since: float = 0.0  # when that ended
     round: int = 0  # that it began with
     tries: int = 0  # jobs in a row that did no round
     rests_until: float = 0.0
     pauses: int = 0
     pauses_after: float = 0.0
-    absences: dict[str, float] = field(default_factory=dict)  # owners that fell silent in this job, and when
     over: object = None  # the status file of a run that is over, so that it is not read again
 
     @property
