@@ -89,7 +89,7 @@ def init(
     person: Person = None,
     dry_run: DryRun = None,
     card: CardFile = None,
-    days: Days = 730,
+    days: Days = 365,
     state: State = None,
     as_json: AsJson = False,
 ) -> None:
@@ -211,7 +211,9 @@ def status(name: Name, state: State = None, as_json: AsJson = False) -> None:
 
 def approve(
     name: Name,
-    run: Annotated[str, typer.Argument(metavar="ID", help="The run that waits, by the beginning of its id.")],
+    run: Annotated[
+        str, typer.Argument(metavar="ID", help="The run that waits, by its name or the beginning of its id.")
+    ],
     decline: Annotated[bool, typer.Option("--decline", help="Say no instead, to these terms under any name.")] = False,
     state: State = None,
     as_json: AsJson = False,
@@ -232,7 +234,7 @@ def approve(
         out().print(Text(f"{'Declined' if decline else 'Approved'}: run {proposal.run!r}, terms {proposal.terms}"))
 
 
-def rotate(name: Name, card: CardFile = None, days: Days = 730, state: State = None, as_json: AsJson = False) -> None:
+def rotate(name: Name, card: CardFile = None, days: Days = 365, state: State = None, as_json: AsJson = False) -> None:
     """Replace your keys by new ones.
 
     Your old keys sign the new card, so that the coordinator can tell it from

@@ -44,7 +44,7 @@ def init(
     ],
     port: Annotated[int, typer.Option("--port", help="Where the coordinator listens.")] = 8002,
     name: Annotated[str | None, typer.Option("--name", help="The federation's name (the folder's).")] = None,
-    days: Days = 730,
+    days: Days = 365,
     as_json: AsJson = False,
 ) -> None:
     """Make a federation: the coordinator's keys, and an invitation for owners.
@@ -111,7 +111,7 @@ def remove(
         out().print(Text(f"{owner} is trusted no longer; the card was {card.shown}"), soft_wrap=True)
 
 
-def renew(folder: Folder, days: Days = 730, as_json: AsJson = False) -> None:
+def renew(folder: Folder, days: Days = 365, as_json: AsJson = False) -> None:
     """Replace the coordinator's keys by new ones, and write a new invitation.
 
     The old keys sign the new card. Owners accept it by 'dpadmm agent trust';
