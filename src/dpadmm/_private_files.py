@@ -161,6 +161,27 @@ def read_private(path: Path, limit: int = LARGEST) -> bytes:
             os.close(file)
 
 
+def check_private(path: Path) -> None:
+    """Checks a file that another library opens by its name, such as a ledger; its folder may be any.
+
+    Args:
+        path: The file, which exists.
+
+    Raises:
+        InputError: It is a link, no file, not ours, or open to others.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | _FILE)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(f"{str(path)!r} is a link; remove it.") from None
+        raise InputError(f"file {str(path)!r} cannot be opened: {error.strerror}.") from None
+    try:
+        _check_file(file, path)
+    finally:
+        os.close(file)
+
+
 def read_own(path: Path, limit: int = LARGEST) -> bytes:
     """What a file holds that others may read but not change, such as a policy.
 

@@ -42,7 +42,7 @@ from dpadmm.federation.cards import (
 from dpadmm.privacy.events import canonical
 
 KEYS_FILE = "keys.json"
-DAYS = 730  # that a certificate is valid
+DAYS = 365  # that a certificate is valid
 _LONGEST = 3650
 _LARGEST_FILE = 20_000  # bytes
 _KEYS = ("identity", "sealing", "tls")

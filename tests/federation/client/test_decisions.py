@@ -177,9 +177,25 @@ def test_proposals_are_named_by_the_beginning_of_their_id(north: Decisions) -> N
     shared = next(a.id[0] for a in others for b in others if a != b and a.id[0] == b.id[0])
     count = sum(each.id.startswith(shared) for each in others)
     for beginning, number in ((shared, count), ("", 0), ("zz", 0), ("../", 0), (others[0].id + "0", 0)):
-        with pytest.raises(InputError, match=f"^{number} of the runs that wait here"):
+        with pytest.raises(InputError, match=f"^{number} of the runs that wait here have the name"):
             north.decide(NORTH, beginning, True)
     assert len(north.waiting()) == 20
+
+
+def test_proposal_is_named_by_its_run_unless_another_one_has_that_name(north: Decisions) -> None:
+    """Nobody who asks can put other terms in the place of those that the owner has read."""
+    north.ask(PROPOSAL, TOLD)
+    other = replace(PROPOSAL, terms="9" * 64)
+    north.ask(other, TOLD)
+    with pytest.raises(InputError, match="^2 of the runs"):
+        north.decide(NORTH, "study", True)
+    assert north.decide(NORTH, other.id[:12], False) == other
+    assert north.decide(NORTH, "study", True) == PROPOSAL
+    named = replace(PROPOSAL, run=PROPOSAL.id[:6])  # a run that is called like the id of another one
+    north.ask(named, TOLD)
+    north.ask(PROPOSAL, TOLD)
+    with pytest.raises(InputError, match="^2 of the runs"):
+        north.decide(NORTH, PROPOSAL.id[:6], True)
 
 
 def test_proposal_under_another_policy_takes_the_place_of_the_first(north: Decisions) -> None:

@@ -106,24 +106,28 @@ class Decisions:
 
     # -- what is decided -------------------------------------------------------------------------------------------
 
-    def decide(self, identity: Identity, beginning: str, approve: bool) -> Proposal:
+    def decide(self, identity: Identity, which: str, approve: bool) -> Proposal:
         """The owner's decision on a proposal that waits.
 
         Args:
             identity: The owner's keys.
-            beginning: Of the proposal's id.
+            which: The name of the run, or the beginning of the proposal's id.
             approve: Yes or no.
 
         Returns:
             The proposal.
 
         Raises:
-            InputError: No proposal that waits begins so, or several do.
+            InputError: No proposal that waits is meant so, or several are: a coordinator can ask for several runs of
+                one name.
         """
         waiting = self.waiting()
-        found = [id for id in waiting if beginning and id.startswith(beginning)]
+        found = [id for id in waiting if which and (id.startswith(which) or waiting[id]["proposal"]["run"] == which)]
         if len(found) != 1:
-            raise InputError(f"{len(found)} of the runs that wait here begin with {beginning!r}.")
+            raise InputError(
+                f"{len(found)} of the runs that wait here have the name {which!r} or an id that begins so; see "
+                f"'dpadmm agent status'."
+            )
         proposal = Proposal(**waiting[found[0]]["proposal"])
         self._write(identity, APPROVE if approve else DECLINE, asdict(proposal))
         self.withdraw(proposal)

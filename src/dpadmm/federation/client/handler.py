@@ -10,11 +10,13 @@ they are known by their signatures.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dpadmm._private_files import check_private
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.cards import LARGEST_CARD, OWNER, RELEASE, TERMS, Card, NotGenuine
@@ -194,11 +196,13 @@ class Handler:
         return {"confirmed": agreement.digest}
 
     def _open(self, agreement: Agreement, policy: Policy) -> Agent:
-        given, records = self.settings, self.records
+        given, records, ledger = self.settings, self.records, Path(self.settings.ledger)
+        if os.path.lexists(ledger):
+            check_private(ledger)
         return Agent.open(
             records.shards(agreement, self.name),
             policy,
-            Path(given.ledger),
+            ledger,
             member=agreement.owners.index(self.name),
             persons=records.persons,
             registry=self.site.registry,

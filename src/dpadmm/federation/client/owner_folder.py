@@ -15,6 +15,7 @@ STATE is what the owner says, `DPADMM_STATE`, or the platform's folder. Every fi
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -40,6 +41,7 @@ from dpadmm.federation.cards import Card, NotGenuine, check_name
 from dpadmm.federation.client.decisions import Decisions
 from dpadmm.federation.identity import KEYS_FILE, Identity
 from dpadmm.federation.invitation import Invitation
+from dpadmm.federation.messages import sayable
 from dpadmm.owner.policy import Policy
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.spec.columns import Schema
@@ -79,6 +81,11 @@ class OwnerFolder:
         return cls((state_folder() if state is None else state.absolute()) / "agents" / check_name(name))
 
     @property
+    def exists(self) -> bool:
+        """Whether an agent was made here."""
+        return os.path.lexists(self.path / KEYS_FILE)
+
+    @property
     def name(self) -> str:
         return self.path.name
 
@@ -91,7 +98,7 @@ class OwnerFolder:
             InputError: There is an agent of this name already, or the folder is not this user's alone.
         """
         private_folder(self.path)
-        if (self.path / KEYS_FILE).exists():
+        if self.exists:
             raise InputError(f"{self.name!r} has an agent already, in {str(self.path)!r}; its keys are kept.")
         self.trust(invitation)
         self.save(settings)
@@ -149,7 +156,7 @@ class OwnerFolder:
             raise InputError(f"{str(self.path / name)!r} is not text in UTF-8.") from None
 
     def _check_there(self) -> None:
-        if not (self.path / KEYS_FILE).exists():
+        if not self.exists:
             raise InputError(
                 f"there is no agent {self.name!r} in {str(self.path.parent)!r}; make one with 'dpadmm agent init'."
             )
@@ -195,7 +202,7 @@ class OwnerFolder:
 
     def note(self, kind: str, **facts: Any) -> None:
         """One line in the owner's log; a full disk must not keep the agent from refusing."""
-        short = {name: fact[:_LONGEST_FACT] if type(fact) is str else fact for name, fact in facts.items()}
+        short = {name: sayable(fact, _LONGEST_FACT) if type(fact) is str else fact for name, fact in facts.items()}
         entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "kind": kind, **short}
         line = json.dumps(entry, default=lambda fact: type(fact).__name__).encode() + b"\n"
         path, old = self.path / "events.jsonl", self.path / "events.old.jsonl"

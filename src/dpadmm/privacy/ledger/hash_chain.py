@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
 import secrets
 import sqlite3
 import time
@@ -50,6 +51,7 @@ class Chain:
         # Made whole beside its place, then linked there: nobody sees half a ledger, and of two makers one comes first.
         beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
+            os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # its journals get the same rights
             connection = connect(beside)
             try:
                 with writing(connection):
