@@ -4,10 +4,10 @@
 
 Adult over three owners, d = 104, DP-ADMM with real noise and ledgers on disk. A bare call is a message of a release's
 size to three processes and back, over gRPC streams with mutual TLS and nothing else. A federated call is what the
-coordinator waits for in a round: three owners check the request, compute, debit, write to disk, sign, answer. `ratio` is its
-median over that of bare call plus the slowest owner's own time in the same round (inside its dispatcher). All owners
-share this machine's cores and its disk, which they would not elsewhere. `many` is the time of 100 rounds with thirty
-owners as processes, with 50 records each.
+coordinator waits for in a round: three owners check the request, compute, debit, write to disk, sign and answer.
+`ratio` is its median over that of a bare call plus the slowest owner's own time in the same round (inside its
+dispatcher). All owners share this machine's cores and its disk, which they would not elsewhere. `many` is the time of
+100 rounds with thirty owners as processes, with 50 records each.
 """
 
 from __future__ import annotations
