@@ -218,4 +218,8 @@ def test_toml_blocks_are_what_they_are_said_to_be(tmp_path: Path) -> None:
     assert loads(spec).federation.stragglers == "reuse"
     (policy,) = found["docs/owner.md"]
     (tmp_path / "policy.toml").write_text(policy)
+    known = Policy.read(tmp_path / "policy.toml")
+    assert (known.approval, known.smallest_count) == ("hand", 100)
+    named = re.sub(r"^# (\w+ = )", r"\1", policy, flags=re.M)  # what is left out by default
+    (tmp_path / "policy.toml").write_text(named)
     assert Policy.read(tmp_path / "policy.toml").algorithms == ("dp-admm", "pvp")
