@@ -111,8 +111,11 @@ def test_a_run_is_kept_with_its_resolved_spec(dpadmm: Any, tmp_path: Path) -> No
 
 def test_owners_of_a_file_are_the_agents_and_long_rows_are_clipped(dpadmm: Any, records: Path) -> None:
     flags = ("train", "--data", records, "--target", "ill", "--owner", "clinic", "--test", 0, "--rounds", 2)
-    result = dpadmm(*flags, "--epsilon", 1, "--delta", 1e-5, "--json")
+    found = dpadmm(*flags, "--epsilon", 1, "--delta", 1e-5, "--json")
+    assert "no epsilon covers which do" in found.stderr
+    result = dpadmm(*flags, "--classes", "no,yes", "--epsilon", 1, "--delta", 1e-5, "--json")
     summary = json.loads(result.stdout)
+    assert (json.loads(found.stdout)["fully_accounted"], summary["fully_accounted"]) == (False, True)
     assert summary["agents"] == 2
     assert summary["clipped_rows"] == 12
     assert summary["test_error"] is None

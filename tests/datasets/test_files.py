@@ -145,3 +145,27 @@ def test_parquet_with_two_columns_of_a_name(tmp_path):
     parquet.write_table(twice, tmp_path / "twice.parquet")
     with pytest.raises(InputError, match="more than one column named 'a'"):
         read_table(tmp_path / "twice.parquet")
+
+
+@pytest.mark.parametrize("label", ["maybe", "", "a"])
+def test_with_classes_a_record_of_another_label_changes_nothing_but_itself(label, tmp_path):
+    """Without them, one label decides how many classes there are, and how long a model is."""
+    path = tmp_path / "r.csv"
+    path.write_text(f"x,y\n1,a\n2,b\n3,a\n4,{label}\n")
+    dataset = load_file(path, "y", classes=("b", "a"))
+    assert (dataset.classes, dataset.classes_found) == (("b", "a"), False)
+    assert dataset.targets.tolist()[:3] == [1, 0, 1]
+    assert dataset.usable is not None
+    assert dataset.usable.tolist() == [True, True, True, label == "a"]
+    if label:
+        assert load_file(path, "y").classes_found
+
+
+def test_classes_must_be_two_or_more_names_of_a_classification(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("x,y\n1,2\n2,3\n")
+    for classes in (("a",), ("a", "a"), ("a", "")):
+        with pytest.raises(InputError, match="name two or more, each once"):
+            load_file(path, "y", classes=classes)
+    with pytest.raises(InputError, match="a regression has none"):
+        load_file(path, "y", task="regression", classes=("2", "3"))

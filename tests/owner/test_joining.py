@@ -126,15 +126,15 @@ def test_persons_with_several_records_must_be_grouped(sample: ModuleType, path: 
 def test_a_person_with_too_many_records_takes_part_with_the_first_of_them(
     sample: ModuleType, tmp_path: Path, stored: bool
 ) -> None:
-    """Version 0.1.0 refused to join, so that joining told of a person's records. Records of nobody known are one's."""
+    """Version 0.1.0 refused to join, so that joining told of a person's records. Nobody's records count as zero."""
     terms = sample.agreement(records_per_person=3)
-    persons: list[Any] = [number // 4 for number in range(sample.RECORDS - 10)] + [None, float("nan")] * 5
+    persons: list[Any] = [number // 4 for number in range(sample.RECORDS - 10)] + [None, float("nan"), "", 0.5, []] * 2
     records = sample.shards() if not stored else in_files(tmp_path, sample.shards())
     agent = sample.agent(tmp_path / "ledger", sample.policy(records_per_person=3), None, records, persons=persons)
     agent.join("run", terms)
     usable = agent._joined["run"].shards
     (features,) = [np.array(features) for _, features, _ in usable.blocks()]
-    expected = np.array([number % 4 < 3 for number in range(50)] + [True] * 3 + [False] * 7)
+    expected = np.array([number % 4 < 3 for number in range(50)] + [False] * 10)
     np.testing.assert_array_equal(features.any(axis=1), expected)
     np.testing.assert_array_equal(features[expected], sample.shards().features[expected])
     assert np.isfinite(agent.answer(sample.request(terms, 1)).value).all()

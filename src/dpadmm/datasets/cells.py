@@ -124,6 +124,22 @@ def text_cells(table: pyarrow.Table, name: str) -> tuple[pyarrow.ChunkedArray, B
     return column, np.asarray(pc.or_(missing, pc.fill_null(empty, True)).to_numpy())
 
 
+def person_cells(table: pyarrow.Table, name: str) -> list[bytes | None]:
+    """Whose each record is: the cell's bytes, as written; None where it is empty. Each cell is read by itself."""
+    import pyarrow as pa
+
+    column = _plain(table, name)
+    if _is_text(column.type):
+        column = column.cast(pa.large_binary())
+    elif pa.types.is_integer(column.type) or pa.types.is_decimal(column.type) or pa.types.is_boolean(column.type):
+        column = column.cast(pa.string()).cast(pa.large_binary())
+    else:  # numbers with a point and dates are no names of persons, and not every one of them has a text
+        raise InputError(
+            f"column {name!r} of type {column.type} cannot say whose record it is; it must hold text or whole numbers."
+        )
+    return [cell or None for cell in column.to_pylist()]
+
+
 def texts(table: pyarrow.Table, name: str, start: int = 0) -> pyarrow.ChunkedArray:
     """The column as text, no value missing or empty; the number 1.0 reads "1"."""
     import pyarrow as pa
@@ -146,7 +162,7 @@ def _is_text(kind: pyarrow.DataType) -> bool:
         of(kind)
         for of in (
             types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary,
-            types.is_binary_view,
+            types.is_binary_view, types.is_fixed_size_binary,
         )
     )  # fmt: skip
 

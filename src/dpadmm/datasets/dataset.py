@@ -45,6 +45,9 @@ class Described(Protocol):
     def public_preprocessing(self) -> bool: ...
 
     @property
+    def classes_found(self) -> bool: ...
+
+    @property
     def norm_bound(self) -> float | None: ...
 
     @property
@@ -63,6 +66,7 @@ class Dataset:
     owners: one name per record, when the data say who holds it.
     encoder: makes the same features of raw records, when they came from a table.
     public_preprocessing: False when a statistic of the data entered the features.
+    classes_found: whether the classes are the labels that occur, which no epsilon covers.
     about: origin and licence, in a line.
     held_out: the test records that were published with these, when there are any.
     norm_bound: a public row norm that suits them, to clip to where the user names none.
@@ -79,6 +83,7 @@ class Dataset:
     owners: np.ndarray | None = None
     encoder: Encodes | None = None
     public_preprocessing: bool = True
+    classes_found: bool = False
     about: str = ""
     held_out: Dataset | None = None
     norm_bound: float | None = None

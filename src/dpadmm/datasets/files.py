@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpadmm.datasets.cells import class_numbers, numbers, texts
+from dpadmm.datasets.cells import class_cells, class_numbers, numbers, texts
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.encoding import Column, Encoder, Numeric
+from dpadmm.datasets.lines import read_lines
 from dpadmm.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -46,30 +47,15 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> pyarrow.Table:
 
 
 def read_cells(path: str | Path) -> pyarrow.Table:
-    """The file as a table of one record or more, every cell of a CSV file as its bytes: no cell decides how another one
-    is read. A line with too few or too many cells is a record without values. Parquet has its own types."""
-    import pyarrow as pa
-    from pyarrow import csv
-
+    """The file as a table of one record or more, every cell of a CSV file as its bytes: no line decides how another one
+    is read (`lines.read_lines`). Parquet has its own types."""
     path = Path(path)
     if path.suffix.lower() != ".csv":
         return read_table(path)
-    wrong: list[int] = []
-
-    def skipped(row: csv.InvalidRow) -> str:
-        wrong.append(row.actual_columns)
-        return "skip"
-
     try:
-        with csv.open_csv(path, parse_options=csv.ParseOptions(invalid_row_handler=lambda row: "skip")) as opened:
-            names = opened.schema.names
-        plain = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary()))
-        parsed = csv.ParseOptions(invalid_row_handler=skipped)
-        table = csv.read_csv(path, convert_options=plain, parse_options=parsed)
-        lost = pa.table([pa.nulls(len(wrong), pa.binary()) for _ in names], schema=table.schema)
-        return _checked(pa.concat_tables([table, lost]), str(path))
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
+        return _checked(read_lines(path), str(path))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}.") from None
 
 
 def load_file(
@@ -78,13 +64,15 @@ def load_file(
     owner: str | None = None,
     columns: Sequence[Column] | None = None,
     task: str = "classification",
+    classes: Sequence[str] | None = None,
 ) -> Dataset:
     """The records of a file; see `from_table`."""
     declared = _declared(target, owner, columns, task)
     written = [column.name for column in declared if not isinstance(column, Numeric)]
-    table = read_table(path, text=written if owner is None else [*written, owner])
+    as_written = [*written, *([] if owner is None else [owner]), *([] if classes is None else [target])]
+    table = read_table(path, text=as_written)
     path = Path(path)
-    return from_table(table, target, owner, columns, task, name=path.stem, about=f"read from {path.name}")
+    return from_table(table, target, owner, columns, task, classes, name=path.stem, about=f"read from {path.name}")
 
 
 def from_table(
@@ -93,14 +81,16 @@ def from_table(
     owner: str | None = None,
     columns: Sequence[Column] | None = None,
     task: str = "classification",
+    classes: Sequence[str] | None = None,
     *,
     name: str = "the records",
     about: str = "a table in memory",
 ) -> Dataset:
     """The records of a table: a pandas or Polars data frame, or a pyarrow table.
 
-    Without `columns` every column but the target and the owner is a number and is left unscaled. The classes are
-    the labels that occur: that a label occurs is taken to be public.
+    Without `columns` every column but the target and the owner is a number and is left unscaled. A record whose label
+    is none of the `classes` contributes zero. Without them the classes are the labels that occur, and whether one does
+    depends on single records: `Dataset.classes_found` says so.
     """
     declared, table = _declared(target, owner, columns, task), _arrow(table)
     for role, column in (("target", target), ("owner", owner)):
@@ -110,12 +100,14 @@ def from_table(
     if columns is None:
         declared = tuple(Numeric(column) for column in table.column_names if column not in (target, owner))
     encoder = Encoder(declared)
-    classes, targets = _labels(table, target) if task == "classification" else (None, numbers(table, target))
+    known, targets, usable = _targets(table, target, task, classes)
     return Dataset(
         name=name,
         features=encoder.transform(table),
         targets=targets,
-        classes=classes,
+        classes=known,
+        classes_found=task == "classification" and classes is None,
+        usable=usable,
         feature_names=encoder.feature_names,
         owners=None if owner is None else np.array(texts(table, owner).to_pylist(), dtype=str),
         encoder=encoder,
@@ -162,6 +154,23 @@ def _checked(table: pyarrow.Table, what: str) -> pyarrow.Table:
     if table.num_rows == 0:
         raise InputError(f"{what} is empty: it has columns but no records.")
     return table
+
+
+def _targets(
+    table: pyarrow.Table, target: str, task: str, classes: Sequence[str] | None
+) -> tuple[tuple[str, ...] | None, np.ndarray, np.ndarray | None]:
+    """The classes, the targets, and which of them count; None: all."""
+    if task == "regression":
+        if classes is not None:
+            raise InputError("classes are the labels of a classification; a regression has none. Leave them out.")
+        return None, numbers(table, target), None
+    if classes is None:
+        return *_labels(table, target), None
+    names = tuple(classes)
+    if len(names) < 2 or len(set(names)) < len(names) or "" in names:
+        raise InputError(f"classes {', '.join(map(repr, names))}: name two or more, each once.")
+    index = class_cells(table, target, names)
+    return names, np.maximum(index, 0), index >= 0
 
 
 def _labels(table: pyarrow.Table, target: str) -> tuple[tuple[str, ...], np.ndarray]:

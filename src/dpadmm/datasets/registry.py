@@ -114,10 +114,11 @@ def load(
     basis: str | None = None,
     smoothing: float | None = None,
     level: float | None = 0.5,
+    classes: Sequence[str] | None = None,
 ) -> Dataset:
     """The data set of that name, or of the .csv or .parquet file at that path.
 
-    `target`, `owner`, `columns` and `task` are questions about a file; a named data set answers them itself.
+    `target`, `owner`, `columns`, `classes` and `task` are questions about a file; a named data set answers them itself.
     `directory` holds the files of named data sets that do not ship; without it, DPADMM_DATA names one.
     `curve` is the beginning of the names of a file's columns that are one curve; `basis` and `smoothing` say how curves
     become features. `level` is the quantile that simulated curves' errors have at zero; with None they stay as drawn.
@@ -128,8 +129,8 @@ def load(
             raise unknown(kind, word, choices)
     name = str(source)
     if name in DATASETS:
-        if target is not None or owner is not None or columns is not None:
-            raise InputError(f"the data set {name!r} has its own target and columns; those are for files.")
+        if target is not None or owner is not None or columns is not None or classes is not None:
+            raise InputError(f"the data set {name!r} has its own target, classes and columns; those are for files.")
         known, written = DATASETS[name], _written(basis, smoothing)
         if isinstance(known, NamedCurves) and curve is None:
             dataset = known.curves(seed, directory, level, **written)
@@ -144,6 +145,8 @@ def load(
         if target is None:
             raise InputError(f"which column of {name} is to be predicted? name it as the target.")
         if curve is not None:
+            if classes is not None:
+                raise InputError("curves are predicted a number for; they have no classes. Leave them out.")
             if columns is not None:
                 raise InputError(f"the columns of {name} are found by the name of its curve; declare none.")
             dataset = load_curves_file(source, target, owner, curve, **_written(basis, smoothing))
@@ -152,7 +155,7 @@ def load(
                 f"a basis is for curves: which columns of {name} are one? give the beginning of their names."
             )
         else:
-            dataset = load_file(source, target, owner, columns, task)
+            dataset = load_file(source, target, owner, columns, task, classes)
     else:
         hint = unknown("data set", name, DATASETS)
         raise InputError(f"{hint} A path to a .csv or .parquet file, or to a data folder, will do as well.")

@@ -79,6 +79,7 @@ def load_data(data: DataSpec, seed: int, level: float | None = None) -> Dataset 
     return load(
         data.source, target=data.target, owner=data.owner, columns=_columns(data), scaling=data.scaling, task=data.task,
         seed=seed, directory=data.data_dir, curve=data.curve, basis=data.basis, smoothing=data.smoothing, level=level,
+        classes=_classes(data),
     )  # fmt: skip
 
 
@@ -90,17 +91,23 @@ def load_table(table: Any, data: DataSpec) -> Dataset:
         raise InputError("which column of the table is to be predicted? name it as the target.")
     if data.curve is not None or data.basis is not None or data.smoothing is not None:
         raise InputError("curves are read from files; write the table to a .parquet file and give its path as data.")
-    return scaled(from_table(table, data.target, data.owner, _columns(data), data.task), data.scaling)
+    records = from_table(table, data.target, data.owner, _columns(data), data.task, _classes(data))
+    return scaled(records, data.scaling)
 
 
 def _columns(data: DataSpec) -> tuple[Column, ...] | None:
     return Encoder.from_dict({"columns": list(data.columns)}).columns if data.columns else None
 
 
+def _classes(data: DataSpec) -> list[str] | None:
+    return None if data.classes is None else [label.strip() for label in data.classes.split(",")]
+
+
 def _open_folder(data: DataSpec) -> StoredDataset:
     """A folder's records, which say themselves what they are; a spec that says otherwise is refused."""
     told = "its dataset.json says target, columns and task, and its files who owns what"
     given = {"target": data.target, "owner": data.owner, "columns": data.columns or None, "curve": data.curve}
+    given["classes"] = data.classes
     for name, value in (given | {"basis": data.basis, "smoothing": data.smoothing}).items():
         if value is not None:
             raise InputError(f"{name} {value!r}: {data.source!r} is a folder; {told}.")
@@ -160,8 +167,8 @@ class Dealt:
             found = gather(self.records.features, targets, self.owner, names=self.names, usable=usable, **rows)
         if self.held_out is None:
             return found, None
-        alone = np.zeros(len(self.held_out), dtype=np.int64)
-        return found, gather(self.held_out.features, self.held_out.targets, alone, names=["test"], **rows)
+        test = self.held_out if self.held_out.usable is None else self.held_out.take(self.held_out.usable)
+        return found, gather(test.features, test.targets, np.zeros(len(test), dtype=np.int64), names=["test"], **rows)
 
 
 def deal(records: Dataset | StoredDataset, data: DataSpec, seed: int) -> Dealt:

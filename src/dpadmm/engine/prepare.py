@@ -179,6 +179,12 @@ def _warnings(plan: Plan, dataset: Described, lost: frozenset[str], experiment: 
             f"delta {delta:g} is above 1/(10 m) = {1 / (10 * fewest):.2g} for the smallest agent (m = {fewest} "
             f"records): such a delta permits giving away whole records."
         )
+    if dataset.classes_found and plan.algorithm.private:
+        some = ",".join(dataset.classes or ())
+        found.append(
+            f"the classes are the labels that occur in the records, and no epsilon covers which do; name the labels "
+            f"that may occur, such as --classes {some if len(some) <= 60 else 'no,yes'}."
+        )
     if not dataset.public_preprocessing:
         found.append(
             "the features were scaled by maxima of the data themselves: that step is not covered by any epsilon, "

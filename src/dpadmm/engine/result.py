@@ -80,9 +80,8 @@ class Result:
     @property
     def fully_accounted(self) -> bool:
         """Whether epsilon is finite and covers everything that was done with the records."""
-        return (
-            self.guarantee is not None and math.isfinite(self.guarantee.epsilon) and self.dataset.public_preprocessing
-        )
+        public = self.dataset.public_preprocessing and not self.dataset.classes_found
+        return public and self.guarantee is not None and math.isfinite(self.guarantee.epsilon)
 
     @property
     def private(self) -> bool:

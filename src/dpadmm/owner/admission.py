@@ -136,7 +136,8 @@ def usable_records(
     """The records as a run may use them, by the loss that its terms name, whatever they were made with.
 
     A record whose row is no row of integers within the bound, or whose target is not valid for the loss, contributes
-    zero. So does a record of a person who has more of them than the terms protect together; the first ones count.
+    zero. So does a record of a person who has more of them than the terms protect together (the first ones count), and
+    one of nobody known.
     Nothing here is an error: an owner takes part whatever its records are.
 
     Args:
@@ -155,13 +156,18 @@ def usable_records(
 
 
 def _first_of_each(persons: Sequence[Any], most: int) -> BoolArray:
-    """Which records are among the first of their person; records of nobody known are one person's."""
-    seen: Counter[Any] = Counter()
-    found = np.empty(len(persons), dtype=np.bool_)
+    """Which records are among the first of their person; a record of nobody known is none.
+
+    So a person's records decide which of them count, and no one else's. An identifier is a text, bytes or a whole
+    number; whatever else stands in its place names nobody.
+    """
+    seen: Counter[str | bytes | int] = Counter()
+    found = np.zeros(len(persons), dtype=np.bool_)
     for place, person in enumerate(persons):
-        key = None if person != person else person  # NaN is nobody known, too
-        seen[key] += 1
-        found[place] = seen[key] <= most
+        key = person.item() if isinstance(person, np.generic) else person
+        if type(key) in (str, bytes, int) and key not in ("", b""):
+            seen[key] += 1
+            found[place] = seen[key] <= most
     return found
 
 

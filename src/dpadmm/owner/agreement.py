@@ -85,12 +85,12 @@ class Agreement:
         """Where terms say who takes part with which columns, that must go with the rest of them."""
         if not all(is_name(name) for name in self.owners) or len(set(self.owners)) < len(self.owners):
             raise InputError("the terms: owners must be names, each of them once.")
+        if self.owners and len(self.owners) != len(self.counts):
+            raise InputError(f"the terms: {len(self.counts)} counts for {len(self.owners)} owners.")
         if not all(type(entry) is str and _DIGEST.fullmatch(entry) for entry in self.identities):
             raise InputError("the terms: identities must be fingerprints.")
         if self.identities and not len(set(self.identities)) == len(self.identities) == len(self.owners):
             raise InputError("the terms: every owner needs an identity of its own.")
-        if self.owners and len(self.owners) != len(self.counts):
-            raise InputError(f"the terms: {len(self.counts)} counts for {len(self.owners)} owners.")
         if self.schema is None:
             return
         if not isinstance(self.schema, Schema):

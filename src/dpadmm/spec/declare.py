@@ -242,6 +242,12 @@ class DataSpec:
     )
     scaling: str = option("public", help="public, or max as in the papers: not private.", panel=DATA)
     task: str = option("classification", help="What a file's target is: classification or regression.", panel=DATA)
+    classes: str | None = option(
+        None,
+        help="Labels that a file's target may have, with commas between them; other records count as zero.",
+        panel=DATA,
+        shown="those that occur, which is not covered by epsilon",
+    )
     curve: str | None = option(
         None, help="Columns of the file whose names begin so and end in a number are one curve.", panel=DATA
     )

@@ -174,6 +174,9 @@ class TrainOptions(TypedDict, total=False):
     task: str | None
     """What a file's target is: classification or regression."""
 
+    classes: str | None
+    """Labels that a file's target may have, with commas between them; other records count as zero."""
+
     curve: str | None
     """Columns of the file whose names begin so and end in a number are one curve."""
 

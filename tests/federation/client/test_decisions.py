@@ -187,14 +187,14 @@ def test_proposal_is_named_by_its_run_unless_another_one_has_that_name(north: De
     north.ask(PROPOSAL, TOLD)
     other = replace(PROPOSAL, terms="9" * 64)
     north.ask(other, TOLD)
-    with pytest.raises(InputError, match="^2 of the runs"):
+    with pytest.raises(InputError, match=r"^2 of the runs"):
         north.decide(NORTH, "study", True)
     assert north.decide(NORTH, other.id[:12], False) == other
     assert north.decide(NORTH, "study", True) == PROPOSAL
     named = replace(PROPOSAL, run=PROPOSAL.id[:6])  # a run that is called like the id of another one
     north.ask(named, TOLD)
     north.ask(PROPOSAL, TOLD)
-    with pytest.raises(InputError, match="^2 of the runs"):
+    with pytest.raises(InputError, match=r"^2 of the runs"):
         north.decide(NORTH, PROPOSAL.id[:6], True)
 
 

@@ -2,7 +2,10 @@
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -24,9 +27,9 @@ def test_a_ledger_is_made_once_and_then_opened(registry: LedgerRegistry, tmp_pat
     made = registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
     again = registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
     assert made.meta == again.meta
-    assert len(list(registry.folder.iterdir())) == 1
+    assert len(list(registry.folder.glob("*.json"))) == 1
     registry.ledger(tmp_path / "other.ledger", "visits", OTHERS, Relation.REPLACE)
-    assert len(list(registry.folder.iterdir())) == 2
+    assert len(list(registry.folder.glob("*.json"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -120,5 +123,30 @@ def test_notes_are_closed_to_other_users_who_could_check_guesses_of_records_agai
         registry.ledger(tmp_path / "patients.ledger", "patients", RECORDS, Relation.REPLACE).close()
     finally:
         os.umask(before)
-    (note,) = registry.folder.iterdir()
+    (note,) = registry.folder.glob("*.json")
     assert (note.stat().st_mode & 0o777, registry.folder.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_of_those_who_begin_at_once_one_gets_a_ledger(registry: LedgerRegistry, tmp_path: Path) -> None:
+    """Without a lock all of them found that there was none yet, and each had the whole budget."""
+    begin = Barrier(8)
+
+    def one(number: int) -> bool:
+        begin.wait()
+        with suppress(InputError):
+            registry.ledger(tmp_path / f"{number}.ledger", "patients", RECORDS, Relation.REPLACE).close()
+            return True
+        return False
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(one, range(8))) == 1
+    assert len(list(tmp_path.glob("*.ledger"))) == 1
+
+
+def test_a_registry_that_another_process_holds_is_waited_for_and_then_named(
+    registry: LedgerRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpadmm.privacy.ledger.registry._TIMEOUT", 0.05)
+    with registry._alone(), pytest.raises(InputError, match="another process has been using the registry"):
+        registry.ledger(tmp_path / "patients.ledger", "patients", RECORDS, Relation.REPLACE)
+    assert not (tmp_path / "patients.ledger").exists()

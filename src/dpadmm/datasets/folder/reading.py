@@ -88,6 +88,7 @@ class StoredDataset:
     held_out: Dataset | None = None
     about: str = ""
     public_preprocessing: bool = True
+    classes_found: bool = False
 
     @property
     def classes(self) -> tuple[str, ...] | None:

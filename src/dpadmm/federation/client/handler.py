@@ -317,4 +317,4 @@ def _mark(path: Path) -> tuple[int, ...] | None:
         found = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

@@ -58,13 +58,13 @@ class Letters:
     def teller(self, relay: Relay, timeout: float) -> Tell:
         """Tells neighbours a release by letters."""
 
-        def tell(names: list[str], round: int, value: bytes) -> None:
+        def write(names: list[str], round: int, value: bytes) -> None:
             told = relay(self._run, round, {name: self.sealed(name, round, value) for name in names}, timeout)
             late = [name for name in names if name not in told]
             if late:
                 raise OSError(", ".join(late))
 
-        return tell
+        return write
 
     def _parts(self, round: int, sender: Card, receiver: Card) -> tuple[str, ...]:
         return self._run, self._terms, str(round), sender.fingerprint, receiver.fingerprint

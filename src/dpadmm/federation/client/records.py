@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpadmm._arrays import BoolArray
+from dpadmm.datasets.cells import person_cells
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.client.owner_folder import AgentSettings
 from dpadmm.federation.client.sources import RecordSource
@@ -34,14 +35,15 @@ class Records:
         self.schema = schema
         source = RecordSource.from_dict(settings.source)
         cells = source.cells()
-        table = _table(source, self.schema.text_columns, cells)
+        written = set(self.schema.text_columns) | ({settings.person} if settings.person else set())
+        table = _table(source, written, cells)
         self.digest = digest(table)
-        self.persons: Sequence[Any] | None = None
-        if settings.person is not None:
-            if settings.person not in table.column_names:
-                raise InputError(f"there is no column {settings.person!r} that says whose record it is.")
-            self.persons = table.column(settings.person).to_pylist()
         read = table if cells is None else cells
+        self.persons: Sequence[bytes | None] | None = None
+        if settings.person is not None:
+            if settings.person not in read.column_names:
+                raise InputError(f"there is no column {settings.person!r} that says whose record it is.")
+            self.persons = person_cells(read, settings.person)
         self.features, self.targets, usable = self.schema.rows(read)
         self.usable: BoolArray = usable & np.isfinite(self.features).all(axis=1)
         self.first_unusable = None if self.usable.all() else _first_unusable(self.schema, read)

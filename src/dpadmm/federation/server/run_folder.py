@@ -46,6 +46,7 @@ class Announced:
     schema: Schema
     name: str = "federation"
     public_preprocessing: bool = True
+    classes_found: bool = False
     norm_bound: float | None = None
     truth: Callable[[np.ndarray], np.ndarray] | None = None
 

@@ -135,6 +135,14 @@ class Ledger(Protocol):
     ) -> None:
         """Asks what `reserve` asks, and changes nothing.
 
+        Args:
+            run: The run's name.
+            terms_digest: Names the terms.
+            tallies: What the whole run will cost each agent.
+            cap: All that may ever be spent.
+            unit: What the run's events protect.
+            hold: Whether the cost of the whole run would be set aside.
+
         Raises:
             Refused: `reserve` would refuse it now.
         """

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,9 @@ def default_folder() -> Path:
     return state_folder() / "ledgers"
 
 
+_TIMEOUT = 60.0  # seconds to wait for another process that looks for a ledger
+
+
 @dataclass(frozen=True)
 class LedgerRegistry:
     """The ledgers of this account."""
@@ -34,8 +39,27 @@ class LedgerRegistry:
     def ledger(self, path: Path, dataset: str, data_digest: str, relation: Relation) -> SqliteLedger:
         """The ledger at `path`, made if there is none; refused where it is not this data set's, or not its only one.
 
-        `relation` is that of a new one. Entries of an old one keep theirs, and totals convert them.
+        `relation` is that of a new one. Entries of an old one keep theirs, and totals convert them. One process at a
+        time looks and notes, so that two that begin at once cannot both find that there is no ledger yet.
         """
+        with self._alone():
+            return self._opened(path, dataset, data_digest, relation)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps other processes waiting; if this one ends, however it does, SQLite lets the next one in."""
+        self._close_to_others()
+        with closing(sqlite3.connect(self.folder / "lock.db", timeout=_TIMEOUT, isolation_level=None)) as lock:
+            try:
+                lock.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError:
+                raise InputError(
+                    f"another process has been using the registry of ledgers in {str(self.folder)!r} for "
+                    f"{_TIMEOUT:g} s; end it and try again."
+                ) from None
+            yield
+
+    def _opened(self, path: Path, dataset: str, data_digest: str, relation: Relation) -> SqliteLedger:
         if not path.exists():
             self._check_new(path, dataset, data_digest)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +115,6 @@ class LedgerRegistry:
                 raise InputError(f"{str(note)!r} is not a note on a ledger; look at it, and remove it.") from None
 
     def _note(self, path: Path, dataset: str, data_digest: str) -> None:
-        self._close_to_others()
         note = self.folder / f"{digest(dataset)[:16]}.json"
         text = json.dumps({"dataset": dataset, "data": data_digest, "path": str(path.absolute())})
         if not note.exists() or note.read_text() != text:
