@@ -25,9 +25,9 @@ torture: .venv/installed-dev
 federation-demo: .venv/installed-dev
 	$(BIN)/python demos/federation.py
 
-# The long tests of a federation: kills, ten owners, a slow and lossy network.
+# The long tests of a federation: kills, thirty owners, a slow and lossy network.
 federation-test: .venv/installed-dev
-	DPADMM_FEDERATION=1 $(BIN)/pytest tests/federation/flare/test_long.py
+	DPADMM_FEDERATION=1 $(BIN)/pytest tests/federation/processes/test_long.py
 
 check: .venv/installed-dev
 	$(BIN)/ruff check $(SOURCES)

@@ -50,7 +50,7 @@ epsilon = 1.0
 delta = 1e-6
 
 [federation]
-public_test = "{test}"
+public_test = "public.csv"
 """
 POLICY = """\
 dataset = "{name}"
@@ -69,7 +69,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="dpadmm-federation-") as place:
         home = keep or Path(place)
         home.mkdir(parents=True, exist_ok=True)
-        os.environ["XDG_STATE_HOME"] = str(home / "state")  # ledgers of a demo are noted nowhere else
+        os.environ["DPADMM_STATE"] = str(home / "state")  # keys and ledgers of a demo lie nowhere else
         tables = records(home)
         with contextlib.ExitStack() as open_things:
             sources = open_things.enter_context(placed(home, tables))
@@ -128,19 +128,21 @@ def federate(home: Path, sources: dict[str, list[str]], open_things: contextlib.
     """The commands, in the order in which people would give them."""
     columns, spec, study = home / "columns.toml", home / "spec.toml", home / "study"
     columns.write_text(SCHEMA.dumps())
-    spec.write_text(SPEC.format(test=home / "public.csv"))
-    owners = [word for name in sources for word in ("--owner", name)]
+    spec.write_text(SPEC)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    run("federation", "init", str(study), "--host", "localhost", "--port", port, *owners, "--columns", str(columns))
-    open_things.enter_context(kept("coordinator", "start", str(study)))
-    for name, options in sources.items():
+    run("federation", "init", str(study), "--host", "localhost", "--port", port, "--columns", str(columns))
+    cards = [str(home / f"{name}.card.json") for name in sources]
+    for (name, options), card in zip(sources.items(), cards, strict=True):
         policy = home / f"{name}.toml"
         policy.write_text(POLICY.format(name=name))
-        open_things.enter_context(
-            kept("agent", "start", str(study / "owners" / name), "--policy", str(policy), *options)
-        )
+        words = ["--invitation", str(study / "invitation.json"), "--policy", str(policy), *options, "--card", card]
+        run("agent", "init", name, *words)
+    run("federation", "add", str(study), *cards)
+    open_things.enter_context(kept("coordinator", "start", str(study)))
+    for name in sources:
+        open_things.enter_context(kept("agent", "start", name))
     result = json.loads(run("submit", str(spec), "--federation", str(study), "--name", "income", "--json", quiet=True))
     show(study, result, list(sources))
 
@@ -152,13 +154,13 @@ def show(study: Path, result: dict[str, Any], owners: list[str]) -> None:
         f"error on {PUBLIC:,} public records [bold]{result['test_error']:.4f}[/bold] "
         f"(epsilon {result['epsilon']:.3g}, delta {result['delta']:g}, {result['relation']} relation)"
     )
-    model = json.loads((study / "coordinator" / "runs" / "income" / "model.json").read_text())
+    model = json.loads((study / "runs" / "income" / "model.json").read_text())
     largest = sorted(zip(model["coefficients"], model["features"], strict=True), key=lambda pair: -abs(pair[0]))
     for value, name in largest[:5]:
         console.print(f"  {value:+.3f}  {name}")
     console.print("\n[bold]What each owner spent[/bold]")
     for name in owners:
-        status = json.loads(run("agent", "status", str(study / "owners" / name), "--json", quiet=True))
+        status = json.loads(run("agent", "status", name, "--json", quiet=True))
         spent = status["spending"]
         console.print(
             f"  {name}: epsilon {spent['epsilon_spent']:.4g} of {spent['policy_epsilon']:g} "

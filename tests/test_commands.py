@@ -210,12 +210,18 @@ def test_make_targets_and_extras_that_pages_name_exist() -> None:
 def test_toml_blocks_are_what_they_are_said_to_be(tmp_path: Path) -> None:
     found = {name: re.findall(r"^```toml\n(.*?)^```", text, flags=re.M | re.S) for name, text in DOCUMENTS.items()}
     assert {name: len(blocks) for name, blocks in found.items() if blocks} == {
-        "docs/federation.md": 2,
+        "docs/federation.md": 3,
         "docs/owner.md": 1,
     }
-    columns, spec = found["docs/federation.md"]
+    columns, mine, spec = found["docs/federation.md"]
     assert Schema.loads(columns).width == 3
     assert loads(spec).federation.stragglers == "reuse"
+    (tmp_path / "north.toml").write_text(mine)
+    assert Policy.read(tmp_path / "north.toml").approval == "policy"
     (policy,) = found["docs/owner.md"]
     (tmp_path / "policy.toml").write_text(policy)
+    known = Policy.read(tmp_path / "policy.toml")
+    assert (known.approval, known.smallest_count) == ("hand", 100)
+    named = re.sub(r"^# (\w+ = )", r"\1", policy, flags=re.M)  # what is left out by default
+    (tmp_path / "policy.toml").write_text(named)
     assert Policy.read(tmp_path / "policy.toml").algorithms == ("dp-admm", "pvp")

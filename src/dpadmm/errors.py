@@ -27,7 +27,20 @@ class Unpublished(InputError):
 
 
 class Refused(Exception):
-    """A data owner's no: the reason is for whoever asked, and nothing was spent or released."""
+    """A data owner's no; nothing was spent or released.
+
+    Args:
+        reason: Why, for the owner.
+        told: Why, for whoever asked: where the reason says what only the owner knows, such as its limits.
+    """
+
+    def __init__(self, reason: str, *, told: str | None = None) -> None:
+        super().__init__(reason)
+        self.told = reason if told is None else told
+
+
+NOT_ALLOWED = "this owner does not allow that run; its own log says why."
+"""What others are told of a policy or a budget: no number of either, and not which of them it was."""
 
 
 def unknown(kind: str, name: str, choices: Iterable[str]) -> InputError:

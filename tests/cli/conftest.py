@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_federation import given, north, state, study  # noqa: F401
 from own_parts import somebody  # noqa: F401
 from typer.testing import CliRunner, Result
 

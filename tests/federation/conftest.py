@@ -25,9 +25,9 @@ def network() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def flare_federation() -> ModuleType:
+def process_federation() -> ModuleType:
     """A federation of real processes."""
-    import flare_federation as processes
+    import process_federation as processes
 
     return processes
 

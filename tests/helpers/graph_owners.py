@@ -157,7 +157,7 @@ def run(terms: Agreement, nodes: Sequence[Any], start: int, until: int | None = 
                 inboxes[terms.owners.index(name)].put(terms.owners[place], round, value)
                 told.append((place, round))
 
-        peer = Peer(terms.owners[place], "run", terms, nodes[place], inboxes[place])
+        peer = Peer(terms.owners[place], "run", terms, nodes[place], inboxes[place], lambda: None)
         try:
             release = peer.run_rounds(start, tell, GLANCE, Turns(calls))  # type: ignore[arg-type]
         except Exception as error:

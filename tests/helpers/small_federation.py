@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,15 @@ import numpy as np
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
 from dpadmm.engine.result import Result
 from dpadmm.engine.run import train
-from dpadmm.federation.client.files import AgentSettings, OwnerFiles
+from dpadmm.federation.cards import COORDINATOR, OWNER, TERMS, Card
+from dpadmm.federation.client.dispatch import Dispatcher
 from dpadmm.federation.client.handler import Handler
-from dpadmm.federation.client.peer import PeerRuns, Turns
+from dpadmm.federation.client.letters import Relay
+from dpadmm.federation.client.owner_folder import AgentSettings, OwnerFolder
 from dpadmm.federation.client.sources import RecordSource
+from dpadmm.federation.identity import Identity
+from dpadmm.federation.invitation import Invitation
+from dpadmm.federation.messages import terms_parts
 from dpadmm.federation.server.coordinator import Coordinator
 from dpadmm.federation.server.run_folder import RunFolder
 from dpadmm.owner.agreement import Agreement
@@ -46,6 +52,12 @@ timeout = 5
 POLICY = 'dataset = "{name}"\nepsilon = 4.0\ndelta = 1e-6\n'
 
 
+@cache
+def identity(name: str, role: str = OWNER) -> Identity:
+    """Keys of an owner or coordinator; tests share them."""
+    return Identity.create(name, role)
+
+
 def records(path: Path, counts: Mapping[str, int], seed: int = 0) -> None:
     """Made-up patients of all owners, in one file with a column that says whose they are."""
     draw = np.random.default_rng(seed)
@@ -67,15 +79,18 @@ def split(path: Path, name: str, target: Path) -> None:
 
 
 class DirectLine:
-    """Calls desks as the agent's app does: each in a thread of its own, but for what a node waits for on its walk."""
+    """A transport that is a function call: the owners' dispatchers, each with the threads that its agent has."""
 
-    def __init__(self, desks: Mapping[str, Handler], present: tuple[str, ...] | None = None) -> None:
+    def __init__(self, desks: Mapping[str, Dispatcher], present: tuple[str, ...] | None = None) -> None:
         self.desks = dict(desks)
-        self.threads = {name: ThreadPoolExecutor(1) for name in desks}
-        self.peer_runs = {name: PeerRuns() for name in desks}
+        for name, desk in self.desks.items():
+            desk.relay = self._relay(name)
         self.present = tuple(desks) if present is None else present
         self.tamper: Callable[[str, str, Any], Any] = lambda name, method, reply: reply  # None: it gets lost
         self.reaches: Callable[[str, str, Mapping[str, Any]], bool] = lambda name, method, call: True
+        self.carry: Callable[..., bool] = lambda sender, receiver, run, round, sealed: self.hear(
+            sender, receiver, run, round, sealed
+        )
         self.calls: list[tuple[str, str, Mapping[str, Any]]] = []
 
     def ask(self, method: str, calls: Mapping[str, Mapping[str, Any]], seconds: float) -> dict[str, Any]:
@@ -85,15 +100,7 @@ class DirectLine:
             self.calls.append((name, method, calls[name]))
             if not self.reaches(name, method, calls[name]):
                 return
-            given, call = dict(calls[name]), getattr(self.desks[name], method)
-            if method == "run_rounds":
-                given |= {"tell": self._teller(name, given["run"]), "turn": Turns(self.threads[name])}
-                reply = self.peer_runs[name].begin(given["run"], lambda: call("server", **given))
-            elif method == "rounds_status":
-                reply = call("server", **given, end=self.peer_runs[name].end(given["run"]))
-            else:
-                reply = self.threads[name].submit(call, "server", **given).result()
-            reply = self.tamper(name, method, reply)
+            reply = self.tamper(name, method, self.desks[name].answer(method, dict(calls[name])))
             if reply is not None:
                 found[name] = reply
 
@@ -101,14 +108,20 @@ class DirectLine:
             list(all_at_once.map(one, calls))
         return found
 
-    def _teller(self, sender: str, run: str) -> Callable[[list[str], int, bytes], None]:
-        def tell(names: list[str], round: int, value: bytes) -> None:
-            for name in names:
-                reply = self.desks[name].hear(sender, run, round, value)
-                if "heard" not in reply:
-                    raise OSError(f"{name}: {reply}")
+    def hear(self, sender: str, receiver: str, run: str, round: int, sealed: bytes) -> bool:
+        """Whether a letter reached its receiver, who could read it."""
+        given = {"run": run, "sender": sender, "round": round, "sealed": sealed}
+        return "heard" in self.desks[receiver].answer("hear", given)
 
-        return tell
+    def _relay(self, sender: str) -> Relay:
+        def relay(run: str, round: int, letters: Mapping[str, bytes], timeout: float) -> list[str]:
+            return [name for name, sealed in letters.items() if self.carry(sender, name, run, round, sealed)]
+
+        return relay
+
+    def close(self) -> None:
+        for desk in self.desks.values():
+            desk.close()
 
 
 class SmallFederation:
@@ -125,16 +138,33 @@ class SmallFederation:
         self.table = home / "all.csv"
         self.counts = dict(zip(owners, counts, strict=True))
         records(self.table, self.counts)
-        self.columns = home / "columns.toml"
-        self.columns.write_text(SCHEMA.dumps())
+        self.identities = {name: identity(name) for name in owners}
+        self.coordinator = identity("study", COORDINATOR)
+        self.invitation, _ = Invitation.signed(self.coordinator, "localhost:8002", SCHEMA.dumps())
         for name in owners:
             (home / name).mkdir()
+            self.policy(name).touch()
+            self.policy(name).chmod(0o644)
             self.policy(name).write_text(POLICY.format(name=name))
             split(self.table, name, home / name / "records.csv")
-            OwnerFiles(home / name).save(self.settings(name, dry_run))
+            self.owner(name).create(self.identities[name], self.invitation, self.settings(name, dry_run))
 
     def policy(self, name: str) -> Path:
         return self.home / name / "policy.toml"
+
+    def owner(self, name: str) -> OwnerFolder:
+        """An owner's state on what stands for its machine."""
+        return OwnerFolder.of(name, self.home / name / "state")
+
+    def pins(self) -> dict[str, Card]:
+        """The cards that the coordinator trusts."""
+        return {name: identity.card for name, identity in self.identities.items()}
+
+    def confirmation(self, run: str, terms: Agreement) -> dict[str, Any]:
+        """The cards of all owners of the terms, and what each signs when it joins."""
+        keys = {name: self.identities[name] for name in terms.owners}
+        signatures = {name: each.sign(TERMS, *terms_parts(run, terms.digest)) for name, each in keys.items()}
+        return {"run": run, "cards": {name: each.card.dumps() for name, each in keys.items()}, "signatures": signatures}
 
     def ledger_path(self, name: str) -> Path:
         return self.home / name / "ledger.db"
@@ -144,12 +174,11 @@ class SmallFederation:
 
     def settings(self, name: str, dry_run: int | None) -> AgentSettings:
         return AgentSettings(
+            address="localhost:8002",
             policy=str(self.policy(name)),
-            columns=str(self.columns),
             ledger=str(self.ledger_path(name)),
             source=RecordSource.parse(str(self.home / name / "records.csv")).to_dict(),
             dry_run=dry_run,
-            registry=str(self.home / name / "shelf"),
         )
 
     def allow(self, name: str, more: str = "", **changes: Any) -> None:
@@ -164,7 +193,9 @@ class SmallFederation:
         run, parties = given.run, given.federation
         counts = tuple(self.counts[name] for name in parties.owners)
         shape = SCHEMA.width + bool(run.intercept), len(SCHEMA.classes)
-        return Agreement(run, counts, *shape, parties.stragglers, parties.records_per_person, parties.owners, SCHEMA)
+        identities = tuple(self.identities[name].card.fingerprint for name in parties.owners)
+        known = parties.stragglers, parties.records_per_person, parties.owners, identities
+        return Agreement(run, counts, *shape, *known, SCHEMA)
 
     def simulated(self, run: RunSpec | None = None, **changes: Any) -> Result:
         """The same run by the engine, with the seed of the dry runs."""
@@ -179,9 +210,10 @@ class SmallFederation:
         entries = self.ledger(name).entries() if self.ledger_path(name).exists() else ()
         return [entry["step"] for entry in entries if entry["kind"] == "debit" and entry["run"] == run]
 
-    def desks(self) -> dict[str, Handler]:
+    def desks(self) -> dict[str, Dispatcher]:
         """Fresh processes, as it were."""
-        return {name: Handler(OwnerFiles(self.home / name), name) for name in self.owners}
+        nobody: Relay = lambda *_: ()  # noqa: E731
+        return {name: Dispatcher(partial(Handler, self.owner(name)), nobody) for name in self.owners}
 
     def line(self, present: tuple[str, ...] | None = None) -> DirectLine:
         return DirectLine(self.desks(), present)
@@ -200,5 +232,5 @@ class SmallFederation:
 
     def run(self, folder: RunFolder, line: DirectLine | None = None) -> dict[str, Any]:
         """One job; what the folder says afterwards."""
-        Coordinator(folder.path.name, folder, line or self.line()).run()
+        Coordinator(folder.path.name, folder, line or self.line(), self.pins).run()
         return folder.status()

@@ -124,7 +124,7 @@ def test_the_folder_tells_of_releases_and_counts_only(small_federation: ModuleTy
     lived.run(folder)
     names = {path.name for path in folder.path.iterdir()}
     known = {"spec.toml", "columns.toml", "terms.json", "status.json", "history.csv", "model.json", "result.json"}
-    assert names <= known | {"checkpoint.npz", "events.txt"}
+    assert names <= known | {"checkpoint.npz", "events.txt", "signatures.json"}
     head = (folder.path / "history.csv").read_text().splitlines()[0]
     assert head == "run,round,residual,epsilon,absent"
     result = json.loads((folder.path / "result.json").read_text())

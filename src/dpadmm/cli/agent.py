@@ -1,18 +1,31 @@
-"""`dpadmm agent`: an owner's agent in a federation. The owner starts it, gives its word, and sees what was spent."""
+"""`dpadmm agent`: an owner's agent in a federation. Its owner makes it, starts it, decides, and sees what was spent."""
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
+from dpadmm.cli.agent_status import print_cards, print_check, print_status, words
+from dpadmm.cli.console import AsJson, err, examples, out, print_json, print_warning
 
-KitFolder = Annotated[
-    Path, typer.Argument(metavar="KIT", help="Your kit, as the coordinator gave it to you.", show_default=False)
+if TYPE_CHECKING:
+    from dpadmm.federation.client.owner_folder import OwnerFolder
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Your name in the federation.", show_default=False)]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="FOLDER",
+        help="Where agents keep keys, ledgers and decisions ($DPADMM_STATE, or the platform's folder for state).",
+        show_default=False,
+    ),
+]
+InvitationFile = Annotated[
+    Path, typer.Option("--invitation", help="What the coordinator gave you, invitation.json.", show_default=False)
 ]
 PolicyFile = Annotated[Path, typer.Option("--policy", help="What you allow (see docs/owner.md).", show_default=False)]
 Data = Annotated[
@@ -22,11 +35,8 @@ Data = Annotated[
 Query = Annotated[
     str | None, typer.Option("--query", help="With a database: the SELECT that finds the records.", show_default=False)
 ]
-Columns = Annotated[
-    Path | None, typer.Option("--columns", help="What the columns are (the kit's columns.toml).", show_default=False)
-]
 LedgerFile = Annotated[
-    Path | None, typer.Option("--ledger", help="Where the budget is kept (in the kit).", show_default=False)
+    Path | None, typer.Option("--ledger", help="Where the budget is kept (in the state).", show_default=False)
 ]
 Person = Annotated[
     str | None, typer.Option("--person", help="The column that says whose record it is.", show_default=False)
@@ -40,190 +50,230 @@ DryRun = Annotated[
         show_default=False,
     ),
 ]
+CardFile = Annotated[
+    Path | None, typer.Option("--card", help="Where to write your card (NAME.card.json).", show_default=False)
+]
+Days = Annotated[int, typer.Option("--days", help="How long the card is valid.")]
 
-_START = "dpadmm agent start owners/north --policy policy.toml --data patients.parquet"
+_INIT = "dpadmm agent init north --invitation invitation.json --policy policy.toml --data patients.parquet"
 
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="An owner's agent in a federation: start it, see what was spent, give your word.",
-        epilog=examples(_START, "dpadmm agent status owners/north --json"),
+        help="An owner's agent in a federation: make and start it, decide on runs, see what was spent.",
+        epilog=examples(_INIT, "dpadmm agent start north", "dpadmm agent status north --json"),
         no_args_is_help=True,
         rich_markup_mode="rich",
     )
     database = "--data postgresql://reader@db/clinic --query 'SELECT * FROM patients'"
-    group.command("start", epilog=examples(_START, f"dpadmm agent start owners/north --policy policy.toml {database}"))(
-        start
-    )
-    group.command("check", epilog=examples(_START.replace("start", "check")))(check)
-    group.command("status", epilog=examples("dpadmm agent status owners/north"))(status)
+    group.command("init", epilog=examples(_INIT, _INIT.replace("--data patients.parquet", database)))(init)
+    group.command("check", epilog=examples("dpadmm agent check north"))(check)
+    group.command("start", epilog=examples("dpadmm agent start north"))(start)
+    group.command("stop", epilog=examples("dpadmm agent stop north"))(stop)
+    group.command("status", epilog=examples("dpadmm agent status north", "dpadmm agent status north --json"))(status)
     group.command(
-        "approve",
-        epilog=examples(
-            "dpadmm agent approve owners/north 3fa9c1", "dpadmm agent approve owners/north 3fa9c1 --decline"
-        ),
+        "approve", epilog=examples("dpadmm agent approve north 3fa9c1", "dpadmm agent approve north 3fa9c1 --decline")
     )(approve)
+    group.command("rotate", epilog=examples("dpadmm agent rotate north --card north-2.card.json"))(rotate)
+    group.command("trust", epilog=examples("dpadmm agent trust north --invitation invitation.json"))(trust)
     app.add_typer(group, name="agent")
 
 
-def start(
-    kit: KitFolder,
+def init(
+    name: Name,
+    invitation: InvitationFile,
     policy: PolicyFile,
     data: Data,
     query: Query = None,
-    columns: Columns = None,
     ledger: LedgerFile = None,
     person: Person = None,
     dry_run: DryRun = None,
+    card: CardFile = None,
+    days: Days = 365,
+    state: State = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take part in a federation, until you press Ctrl-C.
+    """Make your keys, and a card for the coordinator.
 
-    Kit, policy, columns and records are checked first; nobody is connected
-    before they go together. What is asked of you, and what your agent says,
-    appears here and in the kit's agent/events.jsonl.
+    The keys stay here; the card is public. Policy, columns and records are
+    checked first, and nothing is written before they go together. Compare
+    both fingerprints with the coordinator over another channel.
     """
-    from dpadmm.federation.flare.service import OwnerService, words
+    from dpadmm.federation.client import setup
 
-    service = OwnerService.of(
-        kit, policy, data, query=query, columns=columns, ledger=ledger, person=person, dry_run=dry_run
+    folder, invited = _folder(name, state), setup.read_invitation(invitation)
+    settings = setup.settings_of(
+        folder, invited.address, policy=policy, data=data, query=query, ledger=ledger, person=person, dry_run=dry_run
     )
-    found = service.check()
-    _show(found, as_json)
-    if dry_run is not None:
+    place = card or Path(f"{name}{setup.CARD}")
+    found = {**setup.make(folder, invited, settings, place, days), "card": str(place), "state": str(folder.path)}
+    if as_json:
+        print_json(found)
+        return
+    print_cards(folder.identity().card, invited.card)
+    print_check(found)
+    out().print(Text(f"Next: send {place} to the coordinator, and 'dpadmm agent start {name}'."), soft_wrap=True)
+
+
+def check(name: Name, state: State = None, as_json: AsJson = False) -> None:
+    """Whether keys, policy, columns and records go together; nobody is connected."""
+    from dpadmm.federation.client import setup
+
+    found = setup.checked(_folder(name, state))
+    if as_json:
+        print_json(found)
+    else:
+        print_check(found)
+
+
+def start(name: Name, state: State = None, as_json: AsJson = False) -> None:
+    """Take part in a federation, until you press Ctrl-C or give 'agent stop'.
+
+    Keys, policy, columns and records are checked first; nobody is connected
+    before they go together. The agent connects to the coordinator, and nobody
+    connects to it. What is asked of you, and what your agent says, appears
+    here and in its log.
+    """
+    from dpadmm.cli.agent_process import serve
+    from dpadmm.federation.client import setup
+
+    folder = _folder(name, state)
+    found = setup.checked(folder)
+    if as_json:
+        print_json(found)
+    else:
+        print_check(found)
+    if found["dry_run"]:
         print_warning("dry run: the noise is seeded and protects nobody. The records must be made up.")
-    seen = len(service.site.events(10**9))
-    with service.running(print_warning) as look:
-        err().print("Connected as soon as the coordinator's server answers. Ctrl-C ends it.", style="dim")
-        with contextlib.suppress(KeyboardInterrupt):
-            while True:
-                look()
-                events = service.site.events(10**9)
-                for event in events[seen:] if len(events) >= seen else events:
-                    err().print(Text(f"{event['time'][11:19]} {words(event)}"), soft_wrap=True)
-                seen = len(events)
+    console = err()
+    serve(
+        folder,
+        lambda text: console.print(Text(text), soft_wrap=True),
+        lambda event: console.print(Text(f"{event['time'][11:19]} {words(event, name)}"), soft_wrap=True),
+    )
 
 
-def check(
-    kit: KitFolder,
-    policy: PolicyFile,
-    data: Data,
-    query: Query = None,
-    columns: Columns = None,
-    ledger: LedgerFile = None,
-    person: Person = None,
+def stop(
+    name: Name,
+    seconds: Annotated[float, typer.Option("--seconds", help="How long to wait for its end.")] = 30.0,
+    state: State = None,
     as_json: AsJson = False,
 ) -> None:
-    """Whether kit, policy, columns and records go together; nobody is connected."""
-    from dpadmm.federation.flare.service import OwnerService
+    """End your agent, once it has answered what it is at.
 
-    service = OwnerService.of(kit, policy, data, query=query, columns=columns, ledger=ledger, person=person)
-    _show(service.check(), as_json)
+    Runs that need you wait until you start it again, or go on without you, as
+    their terms say. What was released stays released.
+    """
+    import time
+
+    from dpadmm.errors import ClusterError
+
+    folder = _folder(name, state)
+    folder.stop(folder.identity())
+    until = time.monotonic() + seconds
+    while folder.is_running:
+        if time.monotonic() > until:
+            raise ClusterError(f"agent {name!r} was asked to end, and has not done so within {seconds:g} s.")
+        time.sleep(0.1)
+    if as_json:
+        print_json({"agent": name, "running": False})
+    else:
+        out().print(Text(f"{name} has stopped."))
 
 
-def status(kit: KitFolder, as_json: AsJson = False) -> None:
-    """Whether your agent runs, what it has spent, and what waits for your word."""
+def status(name: Name, state: State = None, as_json: AsJson = False) -> None:
+    """Whether your agent runs, what it has spent, and what waits for you to decide."""
     from dpadmm.cli.ledger import opened
-    from dpadmm.federation.client.files import OwnerFiles
-    from dpadmm.federation.flare.provisioning import Kit
-    from dpadmm.federation.flare.service import noted
-    from dpadmm.owner.policy import Policy
+    from dpadmm.federation.client import setup
     from dpadmm.owner.spending import ledger_summary
 
-    site, card = OwnerFiles(kit), Kit(kit)
-    settings = site.settings()
-    rules, path = Policy.read(Path(settings.policy)), Path(settings.ledger)
+    folder = _folder(name, state)
+    card, settings, rules = folder.identity().card, folder.settings(), folder.policy()
     spending: dict[str, Any] | None = None
-    if path.exists():
-        with opened(path) as store:
-            held_to = None if settings.dry_run is not None else rules
-            spending = ledger_summary(store, rules.delta, held_to)
+    if Path(settings.ledger).exists():
+        with opened(Path(settings.ledger)) as store:
+            spending = ledger_summary(store, rules.delta, None if settings.dry_run is not None else rules)
+    waiting = folder.decisions(card).waiting()
     found = {
-        "agent": card.name,
-        "server": card.address,
-        "kit_expires": card.expires.date().isoformat(),
-        "running": noted(site.folder) is not None,
+        **setup.cards(card, folder.coordinator(), settings),
+        "state": str(folder.path),
+        "running": folder.is_running,
         "dry_run": settings.dry_run is not None,
-        "waiting": site.waiting(),
+        "waiting": {id: {"terms_digest": entry["proposal"]["terms"], **entry["told"]} for id, entry in waiting.items()},
         "spending": spending,
-        "events": site.events(10),
+        "events": folder.events(10),
     }
     if as_json:
         print_json(found)
     else:
-        _print_status(found)
+        print_status(found)
 
 
 def approve(
-    kit: KitFolder,
-    digest: Annotated[str, typer.Argument(metavar="DIGEST", help="The terms, by the beginning of their digest.")],
-    decline: Annotated[bool, typer.Option("--decline", help="Say no instead.")] = False,
+    name: Name,
+    run: Annotated[
+        str, typer.Argument(metavar="ID", help="The run that waits, by its name or the beginning of its id.")
+    ],
+    decline: Annotated[bool, typer.Option("--decline", help="Say no instead, to these terms under any name.")] = False,
+    state: State = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give your word on a run that waits for it: on these terms, and on no others."""
-    from dpadmm.federation.client.files import OwnerFiles
+    """Approve a run that waits for you: this run on these terms, once.
 
-    decided = OwnerFiles(kit).decide(digest, yes=not decline)
-    if as_json:
-        print_json({"digest": decided, "approved": not decline})
-    else:
-        out().print(f"{'Declined' if decline else 'Approved'}: {decided}")
-
-
-def _show(found: dict[str, Any], as_json: bool) -> None:
+    The approval holds for this data set, its ledger and your policy as it is
+    now. It is written down with your signature, for your agent to find.
+    """
+    folder = _folder(name, state)
+    identity = folder.identity()
+    proposal = folder.decisions(identity.card).decide(identity, run, not decline)
+    folder.note("declined" if decline else "approved", run=proposal.run, digest=proposal.terms, proposal=proposal.id)
+    found = {"run": proposal.run, "id": proposal.id, "terms_digest": proposal.terms, "approved": not decline}
     if as_json:
         print_json(found)
-        return
-    console = out()
-    kind = f"classes {', '.join(found['classes'])}" if found["classes"] else "a number"
-    console.print(
-        Text.assemble((found["agent"], "bold"), f" -> {found['server']}, kit valid until {found['kit_expires']}")
-    )
-    console.print(
-        Text(f"{found['records']:,} records of {found['dataset']!r}, {len(found['columns'])} features; "
-             f"target {found['target']!r} ({kind})"), soft_wrap=True,
-    )  # fmt: skip
-    if found["unusable"]:
-        told = f"{found['unusable']:,} of them have a value that cannot be used and count as zero; nobody else is told."
-        console.print(Text(" ".join(filter(None, [told, found["first_unusable"]])), style="yellow"), soft_wrap=True)
-    console.print(Text(f"ledger {found['ledger']}; runs are approved by {found['approval']}"), soft_wrap=True)
-
-
-def _print_status(found: dict[str, Any]) -> None:
-    from dpadmm.federation.flare.service import words
-
-    console = out()
-    running = ("running", "bold green") if found["running"] else ("not running", "bold red")
-    console.print(
-        Text.assemble(
-            (found["agent"], "bold"), f" -> {found['server']}: ", running, f"; kit valid until {found['kit_expires']}"
-        )
-    )
-    spending = found["spending"]
-    if spending is None:
-        console.print("Nothing was spent yet.")
     else:
-        left = "" if spending["epsilon_left"] is None else f", left {number(spending['epsilon_left'], '#.4g')}"
-        cap = "" if left == "" else f"; guaranteed is the cap, {spending['policy_epsilon']:g}"
-        spent = number(spending["epsilon_spent"], "#.4g")
-        held = number(spending["epsilon_with_held"], "#.4g")
-        console.print(
-            f"{spending['dataset']}: epsilon {spent} spent, {held} with what open runs hold{left} "
-            f"(delta {spending['delta']:g}, {spending['relation']} relation){cap}",
-            soft_wrap=True,
-        )
-        for version in spending["claimed_by"]:
-            console.print(f"Totals count releases as claimed by {version}, whose noise was not exact.", soft_wrap=True)
-        if spending["runs"]:
-            shown = table(["run", "algorithm", "state", "releases", "own guarantee"])
-            for run in spending["runs"]:
-                shown.add_row(
-                    Text(run["run"]), run["algorithm"] or "-", run["state"], f"{run['releases']:,}",
-                    number(run["epsilon"], "#.4g"),
-                )  # fmt: skip
-            console.print(shown)
-    for digest, told in found["waiting"].items():
-        console.print(Text.assemble(("Waits for your word: ", "bold yellow"), told["sentence"]), soft_wrap=True)
-        console.print(Text(f"  dpadmm agent approve KIT {digest[:12]}   (or --decline)"))
-    for event in found["events"]:
-        console.print(Text(f"{event['time']} {words(event)}", style="dim"), soft_wrap=True)
+        out().print(Text(f"{'Declined' if decline else 'Approved'}: run {proposal.run!r}, terms {proposal.terms}"))
+
+
+def rotate(name: Name, card: CardFile = None, days: Days = 365, state: State = None, as_json: AsJson = False) -> None:
+    """Replace your keys by new ones.
+
+    Your old keys sign the new card, so that the coordinator can tell it from
+    a stranger's. Runs whose terms name the old card cannot go on; finish them
+    first. The agent must be stopped.
+    """
+    from dpadmm.federation.client import setup
+
+    folder = _folder(name, state)
+    place = card or Path(f"{name}{setup.CARD}")
+    made = setup.rotate(folder, place, days)
+    if as_json:
+        print_json({**setup.cards(made, folder.coordinator(), folder.settings()), "card": str(place)})
+        return
+    print_cards(made, folder.coordinator())
+    out().print(Text(f"Next: send {place} to the coordinator, and 'dpadmm agent start {name}'."), soft_wrap=True)
+
+
+def trust(
+    name: Name,
+    invitation: InvitationFile,
+    another: Annotated[
+        bool, typer.Option("--another", help="Trust a card that the coordinator's old one has not signed.")
+    ] = False,
+    state: State = None,
+    as_json: AsJson = False,
+) -> None:
+    """Accept a new invitation from your coordinator: new keys, another address, or other columns."""
+    from dpadmm.federation.client import setup
+
+    folder = _folder(name, state)
+    found = setup.trust(folder, setup.read_invitation(invitation), another=another)
+    if as_json:
+        print_json(setup.cards(folder.identity().card, found, folder.settings()))
+    else:
+        print_cards(folder.identity().card, found)
+
+
+def _folder(name: str, state: Path | None) -> OwnerFolder:
+    from dpadmm.federation.client.owner_folder import OwnerFolder
+
+    return OwnerFolder.of(name, state)

@@ -1,143 +1,158 @@
-"""`dpadmm federation` and `dpadmm coordinator`: who takes part, their kits, and the server they talk to."""
+"""`dpadmm federation`: the coordinator's keys, whose cards it trusts, and what became of the runs."""
 
 from __future__ import annotations
 
-import contextlib
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from dpadmm.cli.console import AsJson, err, examples, out, print_json, print_warning, table
-from dpadmm.errors import InputError
+from dpadmm.cli.console import AsJson, examples, out, print_json, table
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The federation's folder.", show_default=False)]
+Days = Annotated[int, typer.Option("--days", help="How long the coordinator's card is valid.")]
 
-_INIT = "dpadmm federation init study --host fl.example.org --owner north --owner south --columns columns.toml"
+_INIT = "dpadmm federation init study --host fl.example.org --columns columns.toml"
+_ADD = "dpadmm federation add study north.card.json south.card.json"
 
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="Who takes part in a federation, and the kits they get (needs the extra dpadmm\\[federation]).",
-        epilog=examples(_INIT, "dpadmm federation status study --json"),
+        help="Whose cards a coordinator trusts, and what its runs do (needs the extra dpadmm\\[federation]).",
+        epilog=examples(_INIT, _ADD, "dpadmm federation status study --json"),
         no_args_is_help=True,
         rich_markup_mode="rich",
     )
     group.command("init", epilog=examples(_INIT))(init)
+    group.command("add", epilog=examples(_ADD))(add)
+    group.command("remove", epilog=examples("dpadmm federation remove study north"))(remove)
     group.command("status", epilog=examples("dpadmm federation status study"))(status)
-    group.command("add", epilog=examples("dpadmm federation add study east"))(add)
-    group.command(
-        "renew", epilog=examples("dpadmm federation renew study", "dpadmm federation renew study --owner north")
-    )(renew)
+    group.command("renew", epilog=examples("dpadmm federation renew study"))(renew)
     app.add_typer(group, name="federation")
-    other = typer.Typer(
-        help="The coordinator's server, which owners connect to.",
-        epilog=examples("dpadmm coordinator start study", "dpadmm coordinator start study --json"),
-        no_args_is_help=True,
-        rich_markup_mode="rich",
-    )
-    other.command("start", epilog=examples("dpadmm coordinator start study"))(start)
-    other.callback()(lambda: None)  # a group even with one verb
-    app.add_typer(other, name="coordinator")
 
 
 def init(
     folder: Folder,
-    host: Annotated[str, typer.Option("--host", help="The name by which owners reach the server.", show_default=False)],
-    owner: Annotated[list[str], typer.Option("--owner", help="An owner's name; once for each.", show_default=False)],
+    host: Annotated[
+        str, typer.Option("--host", help="The name by which owners reach the coordinator.", show_default=False)
+    ],
     columns: Annotated[
         Path, typer.Option("--columns", help="What everybody's columns are, columns.toml.", show_default=False)
     ],
-    port: Annotated[int, typer.Option("--port", help="The server's port.")] = 8002,
+    port: Annotated[int, typer.Option("--port", help="Where the coordinator listens.")] = 8002,
     name: Annotated[str | None, typer.Option("--name", help="The federation's name (the folder's).")] = None,
-    days: Annotated[int, typer.Option("--days", help="How long certificates are valid.")] = 365,
+    days: Days = 365,
     as_json: AsJson = False,
 ) -> None:
-    """Make a federation: keys, certificates and a kit for every owner.
+    """Make a federation: the coordinator's keys, and an invitation for owners.
 
-    Each owner gets its own folder below owners/, over a channel you trust.
-    The folder authority/ signs certificates: keep it secret.
+    The invitation is public: the coordinator's card, its address and the
+    columns. Owners make their own keys, and send you a card each.
     """
-    from dpadmm.federation.flare.provisioning import create
+    from dpadmm.federation.server.federation import Federation
     from dpadmm.spec.columns import Schema
 
-    schema = Schema.read(columns)
-    made = create(
-        folder, name=name or folder.name, host=host, port=port, owners=owner, days=days, schema=schema.dumps()
-    )
-    kits = {each: str(made.owner(each)) for each in made.owners}
+    made = Federation.create(folder, host=host, columns=Schema.read(columns), name=name, port=port, days=days)
+    card = made.identity().card
     if as_json:
-        print_json({"federation": made.name, "server": f"{host}:{port}", "kits": kits, "columns": schema.digest})
+        found = {"federation": made.name, "server": made.address, "invitation": str(made.invitation)}
+        print_json({**found, "fingerprint": card.fingerprint, "columns": made.schema.digest})
         return
-    out().print(Text.assemble((made.name, "bold"), f": server at {host}:{port}, {len(kits)} owner(s)"))
-    for each, path in kits.items():
-        out().print(Text(f"  {each}: give {path} to it"), soft_wrap=True)
-    out().print(Text(f"Next: dpadmm coordinator start {folder}"))
+    console = out()
+    console.print(Text.assemble((made.name, "bold"), f": owners will reach it at {made.address}"), soft_wrap=True)
+    console.print(Text(f"  {card.shown}"), soft_wrap=True)
+    console.print(
+        Text(f"Next: give {made.invitation} to the owners, and read the fingerprint to them."), soft_wrap=True
+    )
 
 
 def add(
     folder: Folder,
-    owner: Annotated[str, typer.Argument(help="The new owner's name.", show_default=False)],
+    cards: Annotated[list[Path], typer.Argument(metavar="CARD...", help="Owners' cards.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """A kit for one more owner."""
-    from dpadmm.federation.flare.provisioning import add as make
+    """Trust owners' cards: exactly these may connect under these names.
 
-    path = make(folder, owner)
-    if as_json:
-        print_json({"owner": owner, "kit": str(path)})
-    else:
-        out().print(Text(f"{owner}: give {path} to it"), soft_wrap=True)
-
-
-def renew(
-    folder: Folder,
-    owner: Annotated[
-        list[str] | None, typer.Option("--owner", help="Of these owners only (all).", show_default=False)
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """New keys and certificates in place of old ones.
-
-    The rest of a kit stays as it is; owners get their new startup/ folders.
+    An owner's new card takes the place of its old one if the old one has
+    signed it. Compare fingerprints with the owners over another channel.
     """
-    from dpadmm.federation.flare.provisioning import renew as make
+    from dpadmm.federation.client.setup import read_card
+    from dpadmm.federation.server.federation import Federation
 
-    paths = [str(path) for path in make(folder, owner or ())]
+    federation = Federation.open(folder)
+    found = [(card, federation.add(card)) for card in [read_card(path) for path in cards]]
     if as_json:
-        print_json({"renewed": paths})
+        rows = [{"owner": card.name, "fingerprint": card.fingerprint, "replaced": replaced} for card, replaced in found]
+        print_json({"federation": federation.name, "added": rows})
+        return
+    for card, replaced in found:
+        until = card.valid_until.date().isoformat()
+        note = ", in place of its old card" if replaced else ""
+        out().print(Text.assemble((card.name, "bold"), f", valid until {until}{note}"), soft_wrap=True)
+        out().print(Text(f"  {card.shown}"), soft_wrap=True)
+    out().print("Compare them with the owners over another channel, such as the telephone.", soft_wrap=True)
+
+
+def remove(
+    folder: Folder,
+    owner: Annotated[str, typer.Argument(help="The owner's name.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Trust an owner no longer: its connection ends, and its runs cannot go on."""
+    from dpadmm.federation.server.federation import Federation
+
+    card = Federation.open(folder).remove(owner)
+    if as_json:
+        print_json({"removed": owner, "fingerprint": card.fingerprint})
     else:
-        for path in paths:
-            out().print(Text(f"renewed {path}/startup"), soft_wrap=True)
+        out().print(Text(f"{owner} is trusted no longer; the card was {card.shown}"), soft_wrap=True)
+
+
+def renew(folder: Folder, days: Days = 365, as_json: AsJson = False) -> None:
+    """Replace the coordinator's keys by new ones, and write a new invitation.
+
+    The old keys sign the new card. Owners accept it by 'dpadmm agent trust';
+    the coordinator must be started again.
+    """
+    from dpadmm.federation.server.federation import Federation
+
+    federation = Federation.open(folder)
+    card = federation.renew(days).card
+    if as_json:
+        print_json({"fingerprint": card.fingerprint, "invitation": str(federation.invitation)})
+        return
+    out().print(Text(f"  {card.shown}"), soft_wrap=True)
+    out().print(Text(f"Next: give {federation.invitation} to the owners, and start again."), soft_wrap=True)
 
 
 def status(folder: Folder, as_json: AsJson = False) -> None:
-    """Who is connected, how long kits are valid, and what runs are doing."""
-    from dpadmm.federation.flare.provisioning import Federation
-    from dpadmm.federation.flare.service import noted
-    from dpadmm.federation.flare.submit import connected
+    """Who is trusted and who is connected, how long cards are valid, and what runs are doing."""
+    from dpadmm.federation.server.federation import Federation
     from dpadmm.federation.server.run_folder import runs_in
+    from dpadmm.federation.server.service import NOTE, presence
 
     federation = Federation.open(folder)
-    running = noted(federation.server / "running") is not None
-    seen = connected(federation)
+    seen = presence(federation.folder / NOTE)
+    heard: Mapping[str, float] = {} if seen is None else seen["owners"]
     found = {
         "federation": federation.name,
-        "server": f"{federation.host}:{federation.port}",
-        "running": running,
-        "reachable": seen is not None,
+        "server": federation.address,
+        "fingerprint": federation.identity().card.fingerprint,
+        "valid_until": federation.identity().card.valid_until.date().isoformat(),
+        "running": seen is not None,
         "owners": [
             {
-                "name": each,
-                "last_heard_of": (seen or {}).get(each),
-                "kit_expires": _expiry(federation.folder / "owners" / each),
+                "name": card.name,
+                "fingerprint": card.fingerprint,
+                "valid_until": card.valid_until.date().isoformat(),
+                "last_heard_of": heard.get(card.name),
             }
-            for each in federation.owners
+            for card in federation.pins().values()
         ],
-        "runs": [
-            {"run": each.path.name, **each.status()} for each in runs_in(federation.folder / "coordinator" / "runs")
-        ],
+        "runs": [{"run": each.path.name, **each.status()} for each in runs_in(federation.runs)],
     }
     if as_json:
         print_json(found)
@@ -145,49 +160,15 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
         _print_status(found)
 
 
-def start(folder: Folder, as_json: AsJson = False) -> None:
-    """Run the coordinator's server, until you press Ctrl-C. It holds no records."""
-    from dpadmm.federation.flare.provisioning import Federation, Kit
-    from dpadmm.federation.flare.service import serve
-
-    federation = Federation.open(folder)
-    card = Kit(federation.server)
-    card.check()
-    facts = {"federation": federation.name, "server": card.address, "kit_expires": card.expires.date().isoformat()}
-    with serve(federation.server, print_warning) as look:
-        if as_json:
-            print_json(facts)
-        else:
-            out().print(
-                Text(f"{federation.name}: listening at {card.address}; certificate valid until {facts['kit_expires']}")
-            )
-            err().print("Ctrl-C ends it.", style="dim")
-        with contextlib.suppress(KeyboardInterrupt):
-            while True:
-                look()
-
-
-def _expiry(kit: Path) -> str | None:
-    """None where the kit is not here any more."""
-    from dpadmm.federation.flare.provisioning import Kit
-
-    try:
-        return Kit(kit).expires.date().isoformat()
-    except InputError:
-        return None
-
-
 def _print_status(found: dict[str, Any]) -> None:
-    import time
-
     console = out()
-    state = "reachable" if found["reachable"] else "not reachable"
-    console.print(Text.assemble((found["federation"], "bold"), f": server at {found['server']}, {state}"))
-    owners = table(["owner", "last heard of", "kit valid until"], numbers=False)
+    state = "running" if found["running"] else "not running"
+    console.print(Text.assemble((found["federation"], "bold"), f" at {found['server']}: {state}"), soft_wrap=True)
+    owners = table(["owner", "last heard of", "card valid until", "fingerprint begins"], numbers=False)
     for owner in found["owners"]:
         heard = owner["last_heard_of"]
         ago = "not connected" if heard is None else f"{max(0.0, time.time() - heard):.0f} s ago"
-        owners.add_row(owner["name"], ago, owner["kit_expires"] or "-")
+        owners.add_row(owner["name"], ago, owner["valid_until"], owner["fingerprint"][:16])
     console.print(owners)
     if found["runs"]:
         runs = table(["run", "state", "round", ""], numbers=False)

@@ -12,6 +12,7 @@ from dpadmm.cli import (
     agent,
     audit,
     compare,
+    coordinator,
     demo,
     federation,
     graph,
@@ -75,7 +76,7 @@ def _root(
 for verb in (
     *(train, report, watch, compare, predict, slope, power_flow),
     *(privacy, audit, graph, ledger, demo, reconstruct, listings),
-    *(federation, agent, submit, reproduce),
+    *(federation, coordinator, agent, submit, reproduce),
 ):
     verb.register(app)
 

@@ -1,4 +1,4 @@
-"""`dpadmm submit`: a spec becomes a run of a federation, watched to its end; taken up again when a party was lost."""
+"""`dpadmm submit`: a spec becomes a run of a federation, and is watched while the coordinator's process works on it."""
 
 from __future__ import annotations
 
@@ -36,24 +36,23 @@ def submit(
 ) -> None:
     """Run a spec in a federation, at the coordinator.
 
-    The owners are asked; each computes its own noise and keeps its own books.
-    A run that was interrupted goes on when the same command is given again.
-    Model and result are in the federation's coordinator/runs/NAME.
+    The owners are asked; each computes its own noise and keeps its own ledger.
+    The coordinator's process (dpadmm coordinator start) does the work: the run
+    goes on if you press Ctrl-C, and the same command watches it again.
+    Model and result are in the federation's runs/NAME.
     """
-    from dpadmm.errors import InputError
-    from dpadmm.federation.flare.provisioning import Federation
-    from dpadmm.federation.flare.submit import prepare
-    from dpadmm.federation.flare.submit import submit as run
+    from dpadmm.federation.server.federation import Federation
+    from dpadmm.federation.server.submission import follow
+    from dpadmm.federation.server.submission import submit as begin
     from dpadmm.spec.toml import read
 
-    folder = prepare(Federation.open(federation), read(spec), name or spec.stem)
-    if folder.finished and folder.status()["state"] == "finished":
-        raise InputError(f"run {folder.path.name!r} is finished, see {str(folder.path)!r}; choose another --name.")
+    home = Federation.open(federation)
+    folder = begin(home, read(spec), name or spec.stem, spec.parent)
     try:
         with bar(not (as_json or quiet), "submitted", elapsed=True) as progress:
-            status = run(Federation.open(federation), folder, partial(_move, progress), limit)
+            status = follow(home, folder, partial(_move, progress), limit)
     except KeyboardInterrupt:
-        err().print("the job goes on without you; to watch it again, give the same command.", soft_wrap=True)
+        err().print("the run goes on without you; to watch it again, give the same command.", soft_wrap=True)
         raise typer.Exit(130) from None
     if status["state"] != "finished":
         if as_json:

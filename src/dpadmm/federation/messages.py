@@ -15,9 +15,10 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import Refused
+from dpadmm.privacy.events import canonical
 from dpadmm.privacy.ledger.protocol import Seal
 
-VERSION = 1
+VERSION = 2
 IMPLAUSIBLE = 1e4  # times the longest release that public numbers lead to expect
 LARGEST_TEXT = 1_000_000
 
@@ -50,6 +51,24 @@ def seal_from_list(entry: Any) -> Seal | None:
     return Seal(*entry)
 
 
+def terms_parts(run: str, digest: str) -> tuple[str, ...]:
+    """What an owner signs when it has joined a run."""
+    return run, digest
+
+
+def release_parts(
+    run: str, digest: str, step: int | str, value: bytes, seal: list[Any] | None
+) -> tuple[bytes | str, ...]:
+    """What an owner signs of a release: all of it, and where it belongs."""
+    return run, digest, str(step), value, canonical(seal)
+
+
+def sayable(text: object, most: int = 500) -> str:
+    """A text from somebody else as it may be written down and shown: short, and without control characters."""
+    words = text if type(text) is str else type(text).__name__
+    return "".join(letter if letter.isprintable() else " " for letter in words[:most])
+
+
 def release_in(reply: Any, dimension: int, longest: float) -> tuple[FloatArray, Seal | None]:
     """The release of a reply that has one."""
     if not isinstance(reply, Mapping) or type(reply.get("value")) is not bytes:
@@ -68,7 +87,9 @@ def release_in(reply: Any, dimension: int, longest: float) -> tuple[FloatArray, 
         seal = seal_from_list(reply.get("seal"))
     except Refused as refused:
         raise InvalidRelease(str(refused)) from None
-    return value, seal if seal is None or seal.well_formed else None
+    if seal is not None and not seal.well_formed:
+        raise InvalidRelease("malformed seal")
+    return value, seal
 
 
 def longest_release(plan: Plan, common: FloatArray, others: FloatArray, round: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from dpadmm._arrays import BoolArray, IntArray
 from dpadmm._fields import from_table
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations import Output
-from dpadmm.errors import InputError, Refused
+from dpadmm.errors import NOT_ALLOWED, InputError, Refused
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.privacy.ledger.protocol import Ledger
@@ -23,28 +23,34 @@ from dpadmm.problems.shards import Shards
 from dpadmm.spec import resolve
 
 
-def admit(
-    run: str,
-    agreement: Agreement,
-    *,
-    members: IntArray,
-    shards: Shards,
-    persons: Sequence[Any] | None,
-    policy: Policy | None,
-    ledger: Ledger,
-    simulated: bool,
-) -> tuple[Plan, Shards, Policy | None]:
-    """Holds the budget of a run that may be joined, or holds nothing and says why not.
+@dataclass(frozen=True, eq=False)
+class Applicant:
+    """What an agent brings to the question whether it may join a run.
 
     Args:
-        run: The run's name.
-        agreement: Its terms, which were checked.
         members: Positions of the agent's rows among the agents of the agreement.
         shards: The agent's records.
         persons: Whose each record is, where several belong to one person.
         policy: What the owner allows today; None in a simulation.
         ledger: What was spent and released.
         simulated: Whether the noise is seeded.
+    """
+
+    members: IntArray
+    shards: Shards
+    persons: Sequence[Any] | None
+    policy: Policy | None
+    ledger: Ledger
+    simulated: bool
+
+
+def admit(run: str, agreement: Agreement, owner: Applicant) -> tuple[Plan, Shards, Policy | None]:
+    """Holds the budget of a run that may be joined, or holds nothing and says why not.
+
+    Args:
+        run: The run's name.
+        agreement: Its terms, which were checked.
+        owner: Who would join it.
 
     Returns:
         The plan of the agent's rows, the records as the run may use them, and the policy that the run is under.
@@ -53,20 +59,44 @@ def admit(
         Refused: The policy, the budget or the records do not allow these terms.
         InputError: The terms cannot be met.
     """
-    under = _policy_of(run, policy, ledger)
-    if under is not None:
-        check_policy(under.tightened_by(policy), agreement, shards, persons)
-    plan = agreement.plan()
-    if members.max() >= plan.setting.agents:
-        raise Refused(f"the terms are for {plan.setting.agents} agents, and none is number {members.max()}.")
-    plan = plan.take(members)
-    check_shards(agreement, plan, shards)
-    if not simulated:
-        check_real(plan)
+    plan, under = _considered(run, agreement, owner)
     if under is not None:
         terms = {**agreement.describe(), "policy": asdict(under)}
-        ledger.reserve(run, agreement.digest, plan.tallies(), under.cap, agreement.unit, terms, under.reserve)
-    return plan, usable_records(plan, shards, persons, agreement.classes), under
+        held = plan.tallies(), under.cap, agreement.unit
+        owner.ledger.reserve(run, agreement.digest, *held, terms, under.reserve)
+    return plan, usable_records(plan, owner.shards, owner.persons, agreement.classes), under
+
+
+def consider(run: str, agreement: Agreement, owner: Applicant) -> None:
+    """Asks all that `admit` asks, and holds nothing: before the owner is asked for its approval.
+
+    Args:
+        run: The run's name.
+        agreement: Its terms, which were checked.
+        owner: Who would join it.
+
+    Raises:
+        Refused: As `admit`.
+        InputError: As `admit`.
+    """
+    plan, under = _considered(run, agreement, owner)
+    if under is not None:
+        owner.ledger.check_room(run, agreement.digest, plan.tallies(), under.cap, agreement.unit, under.reserve)
+
+
+def _considered(run: str, agreement: Agreement, owner: Applicant) -> tuple[Plan, Policy | None]:
+    """What policy, records and numbers say to these terms; the budget is not asked yet."""
+    under = _policy_of(run, owner.policy, owner.ledger)
+    if under is not None:
+        check_policy(under.tightened_by(owner.policy), agreement, owner.shards, owner.persons)
+    plan = agreement.plan()
+    if owner.members.max() >= plan.setting.agents:
+        raise Refused(f"the terms are for {plan.setting.agents} agents, and none is number {owner.members.max()}.")
+    plan = plan.take(owner.members)
+    check_shards(agreement, plan, owner.shards)
+    if not owner.simulated:
+        check_real(plan)
+    return plan, under
 
 
 def _policy_of(run: str, policy: Policy | None, ledger: Ledger) -> Policy | None:
@@ -143,24 +173,32 @@ def _first_of_each(persons: Sequence[Any], most: int) -> BoolArray:
 
 def check_policy(policy: Policy, agreement: Agreement, shards: Shards, persons: Sequence[Any] | None) -> None:
     """Raises `Refused` where an owner's policy does not allow these terms over these records."""
+    reason = _against_policy(policy, agreement, shards, persons)
+    if reason is not None:
+        raise Refused(reason, told=NOT_ALLOWED)
+
+
+def _against_policy(policy: Policy, agreement: Agreement, shards: Shards, persons: Sequence[Any] | None) -> str | None:
+    """What a policy does not allow of these terms; None if nothing."""
     terms = agreement.run
     if str(terms.algorithm) not in policy.algorithms:
-        raise Refused(f"algorithm {terms.algorithm!r} is not allowed here; {', '.join(policy.algorithms)} are.")
+        return f"algorithm {terms.algorithm!r} is not allowed here; {', '.join(policy.algorithms)} are."
     if resolve.loss_text(terms).split(":")[0] not in policy.losses:
-        raise Refused(f"loss {resolve.loss_text(terms)!r} is not allowed here; {', '.join(policy.losses)} are.")
+        return f"loss {resolve.loss_text(terms)!r} is not allowed here; {', '.join(policy.losses)} are."
     if terms.relation != policy.relation:
-        raise Refused(f"relation {terms.relation!r} is not the {policy.relation!r} that this owner accounts by.")
+        return f"relation {terms.relation!r} is not the {policy.relation!r} that this owner accounts by."
     if terms.clip > policy.norm_bound:
-        raise Refused(f"norm bound {terms.clip:g} is above the {policy.norm_bound:g} that is allowed here.")
+        return f"norm bound {terms.clip:g} is above the {policy.norm_bound:g} that is allowed here."
     if shards.counts.min() < policy.smallest_count:
-        raise Refused(f"there are fewer than the {policy.smallest_count} records that this owner takes part with.")
+        return f"there are fewer than the {policy.smallest_count} records that this owner takes part with."
     if agreement.records_per_person < policy.records_per_person:
-        raise Refused(
+        return (
             f"the terms protect {agreement.records_per_person} record(s) of a person, this owner's policy "
             f"{policy.records_per_person}."
         )
     if persons is None and policy.records_per_person > 1:
-        raise Refused("a person may have several records here, and they are not grouped by person.")
+        return "a person may have several records here, and they are not grouped by person."
+    return None
 
 
 def check_shards(agreement: Agreement, plan: Plan, shards: Shards) -> None:

@@ -26,7 +26,7 @@ from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.rounds import AgentState, begin
 from dpadmm.errors import InputError, Refused
-from dpadmm.owner.admission import admit, check_parts, check_policy, usable_records
+from dpadmm.owner.admission import Applicant, admit, check_parts, check_policy, consider, usable_records
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.answering import RunState, as_release
 from dpadmm.owner.policy import Policy
@@ -134,23 +134,30 @@ class Agent:
             Refused: The policy, the budget or the records do not allow these terms; nothing was spent.
         """
         with self._noting("the terms cannot be met"):
-            if not is_name(run) or not isinstance(agreement, Agreement):
-                raise Refused("a run needs a name of at most 100 letters and agreed terms.")
-            agreement = agreement.checked()
-            plan, usable, policy = admit(
-                run,
-                agreement,
-                members=self._members,
-                shards=self.shards,
-                persons=self._persons,
-                policy=self.policy,
-                ledger=self.ledger,
-                simulated=self.randomness.simulated,
-            )
+            agreement = _checked(run, agreement)
+            plan, usable, policy = admit(run, agreement, self._applicant)
             state = begin(plan)
             joined = self._begun(run, agreement.digest, plan, usable, state, agreement=agreement, policy=policy)
             joined.recall()
             self._joined[run] = joined
+
+    def consider(self, run: str, agreement: Agreement) -> None:
+        """Whether a run could be joined now; nothing is held, and `join` asks again.
+
+        Args:
+            run: The run's name.
+            agreement: Its terms.
+
+        Raises:
+            Refused: The policy, the budget or the records do not allow these terms.
+        """
+        with self._noting("the terms cannot be met"):
+            consider(run, _checked(run, agreement), self._applicant)
+
+    @property
+    def _applicant(self) -> Applicant:
+        simulated = self.randomness.simulated
+        return Applicant(self._members, self.shards, self._persons, self.policy, self.ledger, simulated)
 
     def simulate(self, run: str, plan: Plan, state: AgentState, round: int) -> None:
         """Joins a simulated run by its plan, at any round; there is no policy to ask and no budget to hold.
@@ -281,15 +288,21 @@ class Agent:
         try:
             yield
         except Refused as refused:
-            raise self._refusal(str(refused)) from None
+            raise self._refusal(str(refused), refused.told) from None
         except InputError as error:
             raise self._refusal(f"{failed}: {error}") from None
 
-    def _refusal(self, reason: str) -> Refused:
+    def _refusal(self, reason: str, told: str | None = None) -> Refused:
         """Notes a refusal; if even that cannot be written, the refusal still stands."""
         with suppress(Refused):
             self.ledger.refuse(reason)
-        return Refused(reason)
+        return Refused(reason, told=told)
+
+
+def _checked(run: str, agreement: Agreement) -> Agreement:
+    if not is_name(run) or not isinstance(agreement, Agreement):
+        raise Refused("a run needs a name of at most 100 letters and agreed terms.")
+    return agreement.checked()
 
 
 _UNLIMITED = Cap(EPSILONS.high, 0.5)

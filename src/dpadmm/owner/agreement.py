@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ import numpy as np
 from dpadmm._fields import from_table, names, typed
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError
+from dpadmm.owner.request import is_name
 from dpadmm.privacy.events import Relation, canonical, digest
 from dpadmm.privacy.units import Unit
 from dpadmm.spec import resolve
@@ -22,6 +24,8 @@ from dpadmm.spec.part import refuse_own_parts
 from dpadmm.spec.resolve import ResolvedRun
 
 LARGEST = 10**9  # of any whole number in the terms
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_TUPLES = ("counts", "owners", "identities")
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Agreement:
         stragglers: What happens in a round that an owner does not answer.
         records_per_person: How many records of one person are protected together.
         owners: Who the agents are, where they are far away.
+        identities: The fingerprints of their cards, in the same order.
         schema: What their columns are, likewise.
     """
 
@@ -46,6 +51,7 @@ class Agreement:
     stragglers: str = WAIT  # what happens in a round that an owner does not answer
     records_per_person: int = 1
     owners: tuple[str, ...] = ()  # who the agents are, where they are far away
+    identities: tuple[str, ...] = ()  # the fingerprints of their cards, in the same order
     schema: Schema | None = None  # what their columns are, likewise
 
     def checked(self) -> Agreement:
@@ -66,8 +72,8 @@ class Agreement:
         run = replace(self.run, **{name: _plain(name, getattr(self.run, name)) for name in names(RunSpec)})
         for name in ("width", "classes", "records_per_person"):
             _whole(name, getattr(self, name), 0 if name == "classes" else 1)
-        if type(self.counts) is not tuple or type(self.owners) is not tuple:
-            raise InputError("the terms need the counts and the owners as tuples.")
+        if any(type(value) is not tuple for value in (self.counts, self.owners, self.identities)):
+            raise InputError("the terms need counts, owners and identities as tuples.")
         if type(self.stragglers) is not str or self.stragglers not in STRAGGLERS:
             raise InputError(f"the terms: stragglers must be one of {', '.join(STRAGGLERS)}.")
         for count in self.counts:
@@ -77,10 +83,14 @@ class Agreement:
 
     def _check_parties(self) -> None:
         """Where terms say who takes part with which columns, that must go with the rest of them."""
-        if any(type(name) is not str for name in self.owners) or len(set(self.owners)) < len(self.owners):
+        if not all(is_name(name) for name in self.owners) or len(set(self.owners)) < len(self.owners):
             raise InputError("the terms: owners must be names, each of them once.")
         if self.owners and len(self.owners) != len(self.counts):
             raise InputError(f"the terms: {len(self.counts)} counts for {len(self.owners)} owners.")
+        if not all(type(entry) is str and _DIGEST.fullmatch(entry) for entry in self.identities):
+            raise InputError("the terms: identities must be fingerprints.")
+        if self.identities and not len(set(self.identities)) == len(self.identities) == len(self.owners):
+            raise InputError("the terms: every owner needs an identity of its own.")
         if self.schema is None:
             return
         if not isinstance(self.schema, Schema):
@@ -122,7 +132,7 @@ class Agreement:
         run, schema = entries["run"], entries["schema"]
         if not isinstance(run, Mapping) or sorted(run) != sorted(names(RunSpec)):
             raise InputError("the terms have no run, or one of another version.")
-        lists = {name: tuple(v) if isinstance(v := entries[name], list) else v for name in ("counts", "owners")}
+        lists = {name: tuple(v) if isinstance(v := entries[name], list) else v for name in _TUPLES}
         parts = {"run": from_table(RunSpec, run, "the terms"), "schema": schema and Schema.from_fields(schema)}
         return cls(**{**entries, **lists, **parts}).checked()
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from dpadmm._fields import from_table
 from dpadmm._files import read_toml
-from dpadmm.errors import InputError, Refused, unknown
+from dpadmm.errors import NOT_ALLOWED, InputError, Refused, unknown
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.filter import SLACK_SHARE, Cap
@@ -124,7 +124,10 @@ class Policy:
         if other is None or other == self:
             return self
         if (self.dataset, self.relation) != (other.dataset, other.relation):
-            raise Refused("the policy was changed to another data set or relation; this run cannot go on under it.")
+            raise Refused(
+                "the policy was changed to another data set or relation; this run cannot go on under it.",
+                told=NOT_ALLOWED,
+            )
         cap = self.cap.tightened_by(other.cap)
         return Policy(
             dataset=self.dataset,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from handlers import INF, NAN, ZEROS, chain, handler, joined, log, reason, untouched
+from handlers import INF, NAN, ZEROS, chain, handler, join, joined, log, reason, untouched
 
 from dpadmm.federation.messages import to_bytes
 from dpadmm.privacy.ledger.verify import verify
@@ -11,21 +11,21 @@ from dpadmm.privacy.ledger.verify import verify
 
 def test_a_round_is_answered_once_and_repeated_at_no_cost_also_after_a_restart(lived: Any) -> None:
     asked, digest = joined(lived)
-    first = asked.answer_step("server", "study", digest, 1, ZEROS, {})
+    first = asked.answer_step("study", digest, 1, ZEROS, {})
     assert len(first["value"]) == 32
     assert len(first["seal"]) == 3
     assert lived.steps("ahorn") == ["1"]
     with untouched(lived):
-        assert asked.answer_step("server", "study", digest, 1, ZEROS, {}) == first
+        assert asked.answer_step("study", digest, 1, ZEROS, {}) == first
         other = to_bytes(np.full(4, 1e-300))
-        assert "answered for other inputs" in reason(asked.answer_step("server", "study", digest, 1, other, {}))
+        assert "answered for other inputs" in reason(asked.answer_step("study", digest, 1, other, {}))
     again = handler(lived)
     with untouched(lived):
-        assert "not joined" in reason(again.answer_step("server", "study", digest, 2, ZEROS, {}))
-        assert again.join("server", "study", lived.terms().dumps(), first["seal"])["rounds_answered"] == 1
-        assert again.answer_step("server", "study", digest, 1, ZEROS, {}) == first
-        assert "answered for other inputs" in reason(again.answer_step("server", "study", digest, 1, other, {}))
-    assert "value" in again.answer_step("server", "study", digest, 2, ZEROS, {})
+        assert "not joined" in reason(again.answer_step("study", digest, 2, ZEROS, {}))
+        assert join(lived, again, "study", lived.terms(), first["seal"]) == 1
+        assert again.answer_step("study", digest, 1, ZEROS, {}) == first
+        assert "answered for other inputs" in reason(again.answer_step("study", digest, 1, other, {}))
+    assert "value" in again.answer_step("study", digest, 2, ZEROS, {})
     assert lived.steps("ahorn") == ["1", "2"]
     assert verify(lived.ledger("ahorn")) == []
 
@@ -84,40 +84,40 @@ NONSENSE: list[tuple[dict[str, Any], str]] = [
 
 def test_requests_that_make_no_sense_are_refused(lived: Any) -> None:
     asked, digest = joined(lived)
-    asked.answer_step("server", "study", digest, 1, ZEROS, {})
+    asked.answer_step("study", digest, 1, ZEROS, {})
     good = {"run": "study", "digest": digest, "step": 2, "inputs": ZEROS, "missed_inputs": {}, "last_used": None}
     for change, said in NONSENSE:
         with untouched(lived):
-            assert said in reason(asked.answer_step("server", **{**good, **change})), change
-    assert "value" in asked.answer_step("server", **good)
+            assert said in reason(asked.answer_step(**{**good, **change})), change
+    assert "value" in asked.answer_step(**good)
 
 
 def test_no_more_rounds_are_answered_than_agreed_and_none_after_the_end(lived: Any) -> None:
     asked, digest = joined(lived, rounds=2)
     for round in (1, 2):
-        assert "value" in asked.answer_step("server", "study", digest, round, ZEROS, {})
+        assert "value" in asked.answer_step("study", digest, round, ZEROS, {})
     with untouched(lived):
-        assert "no such step" in reason(asked.answer_step("server", "study", digest, 3, ZEROS, {}))
-    assert asked.finish("server", "study") == {"finished": "study"}
+        assert "no such step" in reason(asked.answer_step("study", digest, 3, ZEROS, {}))
+    assert asked.finish("study") == {"finished": "study"}
     with untouched(lived):
         for each in (asked, handler(lived)):
-            assert "not joined" in reason(each.answer_step("server", "study", digest, 1, ZEROS, {}))
-            assert "not joined" in reason(each.finish("server", "study"))
-            assert "is finished" in reason(each.join("server", "study", lived.terms(rounds=2).dumps()))
+            assert "not joined" in reason(each.answer_step("study", digest, 1, ZEROS, {}))
+            assert "not joined" in reason(each.finish("study"))
+            assert "is finished" in reason(each.join("study", lived.terms(rounds=2).dumps()))
     assert [entry["kind"] for entry in log(lived)].count("finished") == 1
 
 
 def test_rounds_may_be_missed_where_the_terms_say_so(lived: Any) -> None:
     asked, digest = joined(lived, stragglers="reuse")
-    assert "value" in asked.answer_step("server", "study", digest, 1, ZEROS, {})
+    assert "value" in asked.answer_step("study", digest, 1, ZEROS, {})
     with untouched(lived):
-        assert "needs the inputs" in reason(asked.answer_step("server", "study", digest, 4, ZEROS, {"3": ZEROS}))
-    reply = asked.answer_step("server", "study", digest, 4, ZEROS, {"2": ZEROS, "3": ZEROS})
+        assert "needs the inputs" in reason(asked.answer_step("study", digest, 4, ZEROS, {"3": ZEROS}))
+    reply = asked.answer_step("study", digest, 4, ZEROS, {"2": ZEROS, "3": ZEROS})
     with untouched(lived):
-        assert asked.answer_step("server", "study", digest, 4, ZEROS, {2: ZEROS, "3": ZEROS}) == reply
-        assert "closed" in reason(asked.answer_step("server", "study", digest, 3, ZEROS, {"2": ZEROS}))
+        assert asked.answer_step("study", digest, 4, ZEROS, {2: ZEROS, "3": ZEROS}) == reply
+        assert "closed" in reason(asked.answer_step("study", digest, 3, ZEROS, {"2": ZEROS}))
     assert lived.steps("ahorn") == ["1", "4"]
-    given = ("server", "study", digest, 6, ZEROS)
+    given = ("study", digest, 6, ZEROS)
     for counted in (2, 4, 5, 6, 10**9):  # nothing was released there, or that is the last release itself
         with untouched(lived):
             missed = {"4": ZEROS, "5": ZEROS}
@@ -134,23 +134,23 @@ def test_rounds_may_be_missed_where_the_terms_say_so(lived: Any) -> None:
 def test_an_old_backup_of_the_ledger_locks_itself_when_it_is_shown_a_later_seal(lived: Any) -> None:
     asked, digest = joined(lived)
     path, terms = lived.ledger_path("ahorn"), lived.terms().dumps()
-    early = asked.answer_step("server", "study", digest, 1, ZEROS, {})["seal"]
+    early = asked.answer_step("study", digest, 1, ZEROS, {})["seal"]
     backup = path.read_bytes()
-    late = asked.answer_step("server", "study", digest, 2, ZEROS, {})["seal"]
+    late = asked.answer_step("study", digest, 2, ZEROS, {})["seal"]
     asked._agents["study"][0].ledger.close()  # type: ignore[attr-defined]
     path.write_bytes(backup)
     restored = handler(lived)
-    assert restored.join("server", "study", terms, early)["rounds_answered"] == 1  # nothing it does not know
+    assert restored.join("study", terms, early)["rounds_answered"] == 1  # nothing it does not know
     for shown in ([late[0], "0" * 64, late[2]], [late[0], late[1], "0" * 64], [0, "", ""], [None, None, None]):
         with untouched(lived):
-            assert "not one of this ledger's" in reason(restored.join("server", "study", terms, shown))
+            assert "not one of this ledger's" in reason(restored.join("study", terms, shown))
     for shown in ("seal", [1, 2], late * 2, {"number": 1}, 7):
         with untouched(lived):
-            assert "malformed seal" in reason(restored.join("server", "study", terms, shown))
-    assert "old backup" in reason(handler(lived).join("server", "study", terms, late))
+            assert "malformed seal" in reason(restored.join("study", terms, shown))
+    assert "old backup" in reason(handler(lived).join("study", terms, late))
     assert chain(lived)[-1] == "lock"
     for again in (restored, handler(lived)):
         with untouched(lived):
-            assert "locked" in reason(again.join("server", "study", terms))
-            assert "refused" in again.answer_step("server", "study", digest, 2, ZEROS, {})
+            assert "locked" in reason(again.join("study", terms))
+            assert "refused" in again.answer_step("study", digest, 2, ZEROS, {})
     assert lived.steps("ahorn") == ["1"]

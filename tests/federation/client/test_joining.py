@@ -6,28 +6,31 @@ from typing import Any
 
 import pytest
 from forged_terms import forged_text
-from handlers import ZEROS, chain, handler, joined, log, reason, site_digest, untouched
+from handlers import ZEROS, chain, handler, joined, log, reason, untouched, waiting, why
 
-from dpadmm.federation.client.files import OwnerFiles
+from dpadmm.errors import NOT_ALLOWED
 from dpadmm.federation.messages import LARGEST_TEXT
 
 
 def test_terms_for_other_columns_or_other_owners_are_refused(lived: Any, small_federation: ModuleType) -> None:
     terms, asked = lived.terms(), handler(lived)
+    turned, mine = ("birke", "ahorn", "eiche"), tuple(terms.identities[place] for place in (1, 0, 2))
     schema = replace(small_federation.SCHEMA, classes=("yes", "no"))
     refusals = [
         (replace(terms, schema=schema), "columns in the terms are not those"),
         (replace(terms, schema=None), "columns in the terms are not those"),
-        (replace(terms, owners=()), "for nobody, and not for ahorn"),
+        (replace(terms, owners=(), identities=()), "for nobody, and not for ahorn"),
+        (replace(terms, identities=()), "do not say which cards the owners have"),
+        (replace(terms, identities=terms.identities[1:] + terms.identities[:1]), "name another card for ahorn"),
         (replace(terms, owners=("birke", "eiche", "linde")), "for birke, eiche, linde, and not for ahorn"),
-        (replace(terms, owners=("birke", "ahorn", "eiche")), "record counts in the terms are not those"),
+        (replace(terms, owners=turned, identities=mine), "record counts in the terms are not those"),
     ]
     for other, said in refusals:
-        assert said in reason(asked.join("server", "study", other.dumps()))
+        assert said in reason(asked.join("study", other.dumps()))
         assert log(lived)[-1]["kind"] == "refused"
     assert chain(lived) == ["create"]
-    place = replace(terms, owners=("birke", "ahorn", "eiche"), counts=(45, 60, 80))
-    assert asked.join("server", "study", place.dumps())["rounds_answered"] == 0
+    place = replace(terms, owners=turned, identities=mine, counts=(45, 60, 80))
+    assert asked.join("study", place.dumps())["rounds_answered"] == 0
 
 
 @pytest.mark.parametrize(
@@ -35,14 +38,14 @@ def test_terms_for_other_columns_or_other_owners_are_refused(lived: Any, small_f
 )
 def test_what_are_no_terms_is_refused(lived: Any, terms: Any) -> None:
     with untouched(lived):
-        assert "terms" in reason(handler(lived).join("server", "study", terms))
+        assert "terms" in reason(handler(lived).join("study", terms))
 
 
 def test_terms_that_are_too_long_are_not_read(lived: Any) -> None:
     whole = lived.terms().dumps()
     padded = whole + " " * (LARGEST_TEXT - len(whole))
-    assert "joined" in handler(lived).join("server", "study", padded)
-    assert "reasonable length" in reason(handler(lived).join("server", "study", padded + " "))
+    assert "joined" in handler(lived).join("study", padded)
+    assert "reasonable length" in reason(handler(lived).join("study", padded + " "))
 
 
 @pytest.mark.parametrize(
@@ -52,8 +55,8 @@ def test_a_run_with_an_odd_name_is_not_put_before_the_owner(lived: Any, run: Any
     lived.allow("ahorn", approval="hand")
     asked = handler(lived)
     with untouched(lived):
-        assert "name" in reason(asked.join("server", run, lived.terms().dumps()))
-    assert OwnerFiles(lived.home / "ahorn").waiting() == {}
+        assert "name" in reason(asked.join(run, lived.terms().dumps()))
+    assert waiting(lived) == {}
 
 
 UNACCEPTABLE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -76,20 +79,23 @@ UNACCEPTABLE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
+# What the terms alone are refused for, others may know.
+OF_THE_TERMS = {said for mine, theirs, said in UNACCEPTABLE[9:]}
+
+
 @pytest.mark.parametrize("approval", ["policy", "hand"])
 @pytest.mark.parametrize(("mine", "theirs", "said"), UNACCEPTABLE)
 def test_terms_that_the_policy_does_not_allow_are_refused(
     lived: Any, approval: str, mine: dict[str, Any], theirs: dict[str, Any], said: str
 ) -> None:
     lived.allow("ahorn", **mine, approval=approval)
-    asked, site, text = handler(lived), OwnerFiles(lived.home / "ahorn"), lived.terms(**theirs).dumps()
-    reply = asked.join("server", "study", text)
-    if "waiting" in reply:  # and the owner's own yes does not lift what its policy forbids
-        site.decide(site_digest(site), True)
-        reply = asked.join("server", "study", text)
-    assert said in reason(reply)
+    asked = handler(lived)
+    reply = asked.join("study", lived.terms(**theirs).dumps())
+    assert said in log(lived)[-1]["reason"]
+    assert waiting(lived) == {}  # the owner is not asked for an approval that would be in vain
+    assert reason(reply) == (log(lived)[-1]["reason"] if said in OF_THE_TERMS else NOT_ALLOWED)
     assert chain(lived) == ["create"]
-    assert "not joined" in reason(asked.answer_step("server", "study", lived.terms(**theirs).digest, 1, ZEROS, {}))
+    assert "not joined" in reason(asked.answer_step("study", lived.terms(**theirs).digest, 1, ZEROS, {}))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +113,7 @@ def test_terms_that_the_policy_does_not_allow_are_refused(
 def test_terms_with_numbers_outside_of_their_public_ranges_are_refused(
     lived: Any, number: dict[str, Any], said: str
 ) -> None:
-    reply = handler(lived).join("server", "study", forged_text(lived.terms(), number))
+    reply = handler(lived).join("study", forged_text(lived.terms(), number))
     assert said in reason(reply)
     assert chain(lived) == ["create"]
 
@@ -115,7 +121,7 @@ def test_terms_with_numbers_outside_of_their_public_ranges_are_refused(
 def test_a_recipe_that_is_not_private_is_refused(lived: Any) -> None:
     terms = lived.terms()
     plain = replace(terms, run=replace(terms.run, algorithm="admm", epsilon=None, delta=None))
-    assert "algorithm 'admm' is not allowed here" in reason(handler(lived).join("server", "study", plain.dumps()))
+    assert "algorithm 'admm' is not allowed here" in why(lived, handler(lived).join("study", plain.dumps()))
     assert chain(lived) == ["create"]
 
 
@@ -123,10 +129,10 @@ def test_a_second_run_is_refused_when_the_budget_is_taken(lived: Any) -> None:
     lived.allow("ahorn", epsilon=2.5)
     asked, digest = joined(lived)
     with untouched(lived):
-        assert "would come to" in reason(asked.join("server", "second", lived.terms().dumps()))
-    assert "value" in asked.answer_step("server", "study", digest, 1, ZEROS, {})
-    asked.finish("server", "study")
-    assert "joined" in asked.join("server", "third", lived.terms(epsilon=1.0).dumps())
+        assert "would come to" in why(lived, asked.join("second", lived.terms().dumps()))
+    assert "value" in asked.answer_step("study", digest, 1, ZEROS, {})
+    asked.finish("study")
+    assert "joined" in asked.join("third", lived.terms(epsilon=1.0).dumps())
 
 
 @pytest.mark.parametrize(
@@ -138,7 +144,7 @@ def test_a_policy_that_cannot_be_read_is_the_owners_business(lived: Any, policy:
         lived.policy("ahorn").unlink()
     else:
         lived.policy("ahorn").write_text(policy)
-    said = reason(handler(lived).join("server", "study", lived.terms().dumps()))
+    said = reason(handler(lived).join("study", lived.terms().dumps()))
     assert said == "this owner's agent is not in order; its log says why."
     assert not lived.ledger_path("ahorn").exists()
     assert log(lived)[-1]["kind"] == "error"
@@ -147,7 +153,7 @@ def test_a_policy_that_cannot_be_read_is_the_owners_business(lived: Any, policy:
 
 def test_a_policy_made_stricter_during_a_job_holds_at_once(lived: Any) -> None:
     asked, digest = joined(lived)
-    assert "value" in asked.answer_step("server", "study", digest, 1, ZEROS, {})
+    assert "value" in asked.answer_step("study", digest, 1, ZEROS, {})
     for changes, said in (
         ({"epsilon": 0.01}, "its owner allows 0.01"),
         ({"algorithms": ["pvp"]}, "algorithm 'dp-admm' is not allowed here"),
@@ -155,11 +161,11 @@ def test_a_policy_made_stricter_during_a_job_holds_at_once(lived: Any) -> None:
     ):
         lived.allow("ahorn", **changes)
         with untouched(lived):
-            assert said in reason(asked.answer_step("server", "study", digest, 2, ZEROS, {}))
+            assert said in why(lived, asked.answer_step("study", digest, 2, ZEROS, {}))
     lived.policy("ahorn").unlink()
     with untouched(lived):
-        assert "not in order" in reason(asked.answer_step("server", "study", digest, 2, ZEROS, {}))
+        assert "not in order" in reason(asked.answer_step("study", digest, 2, ZEROS, {}))
     lived.allow("ahorn", epsilon=100.0)
-    assert "value" in asked.answer_step("server", "study", digest, 2, ZEROS, {})
+    assert "value" in asked.answer_step("study", digest, 2, ZEROS, {})
     lived.policy("ahorn").unlink()
-    assert asked.finish("server", "study") == {"finished": "study"}
+    assert asked.finish("study") == {"finished": "study"}

@@ -36,7 +36,7 @@ def naming(lived: Any, field: str, text: str = "trap:MINE") -> str:
 @pytest.mark.parametrize("text", ["trap:MINE", "trap:MINE:0.5", "os:getcwd"])
 def test_an_owner_refuses_a_path_and_imports_nothing(lived: Any, field: str, text: str) -> None:
     with untouched(lived):
-        said = reason(handler(lived).join("server", "study", naming(lived, field, text)))
+        said = reason(handler(lived).join("study", naming(lived, field, text)))
     assert "registry names only" in said or "is not allowed here" in said  # its policy names recipes and losses
 
 
@@ -52,7 +52,7 @@ def test_terms_with_a_path_come_to_no_plan(lived: Any, field: str) -> None:
 def test_a_policy_cannot_allow_a_path(lived: Any) -> None:
     lived.allow("ahorn", algorithms=["trap:MINE"])
     with untouched(lived):
-        assert "joined" not in handler(lived).join("server", "study", naming(lived, "algorithm"))
+        assert "joined" not in handler(lived).join("study", naming(lived, "algorithm"))
 
 
 @pytest.mark.parametrize("path", ["trap:MINE", None])

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from handlers import ZEROS, handler, joined, log, reason, untouched
+from handlers import ZEROS, handler, join, joined, log, reason, untouched, why
 
-from dpadmm.federation.client.files import OwnerFiles
 from dpadmm.federation.client.sources import PASSWORD
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
@@ -47,16 +46,15 @@ def test_a_record_that_cannot_be_used_counts_as_zero_and_only_its_owner_knows(
 ) -> None:
     """0.1.0 refused to join: whoever asked learned something about a record, and paid nothing for it."""
     sound, _ = joined(lived)
-    expected = sound.introduce("server")
+    expected = sound.introduce()
     plain = np.asarray(sound.records.shards(lived.terms(), "ahorn").features)
     lived.ledger_path("ahorn").unlink()
     rewritten(lived, change)
     fresh(lived)
     asked = handler(lived)
-    assert asked.introduce("server") == expected
-    reply = asked.join("server", "study", lived.terms().dumps())
-    assert reply == {"joined": lived.terms().digest, "rounds_answered": 0}
-    assert "value" in asked.answer_step("server", "study", reply["joined"], 1, ZEROS, {})
+    assert asked.introduce() == expected
+    assert join(lived, asked, "study", lived.terms()) == 0
+    assert "value" in asked.answer_step("study", lived.terms().digest, 1, ZEROS, {})
     features = np.asarray(asked.records.shards(lived.terms(), "ahorn").features)
     assert (asked.records.unusable, (~features.any(axis=1)).sum()) == (1, 1)
     lost = np.flatnonzero(~features.any(axis=1))[0]
@@ -64,14 +62,14 @@ def test_a_record_that_cannot_be_used_counts_as_zero_and_only_its_owner_knows(
     assert {"kind": "unusable", "records": 1}.items() <= log(lived)[0].items() or any(
         entry["kind"] == "unusable" and entry["records"] == 1 for entry in log(lived)
     )
-    assert MARK not in (lived.home / "ahorn" / "agent" / "events.jsonl").read_text()
+    assert MARK not in (lived.owner("ahorn").path / "events.jsonl").read_text()
 
 
 def fresh(lived: Any) -> None:
     """Another registry of ledgers: the records are others from now on."""
     import shutil
 
-    shutil.rmtree(lived.home / "ahorn" / "shelf")
+    shutil.rmtree(lived.owner("ahorn").registry.folder)
 
 
 UNFIT: list[tuple[str, Callable[[list[list[str]]], Any]]] = [
@@ -88,9 +86,9 @@ def test_records_that_do_not_fit_are_refused_without_a_word_about_them(
     rewritten(lived, change)
     for _ in range(2):
         asked = handler(lived)
-        replies = [asked.introduce("server"), asked.join("server", "study", lived.terms().dumps())]
+        replies = [asked.introduce(), asked.join("study", lived.terms().dumps())]
         assert [reason(reply) for reply in replies] == [GENERIC, GENERIC]
-    assert MARK not in (lived.home / "ahorn" / "agent" / "events.jsonl").read_text()
+    assert MARK not in (lived.owner("ahorn").path / "events.jsonl").read_text()
     assert not lived.ledger_path("ahorn").exists()
 
 
@@ -99,25 +97,25 @@ def test_records_that_are_gone_or_out_of_reach_are_refused_without_a_word_about_
 ) -> None:
     monkeypatch.setenv(PASSWORD, MARK)
     (lived.home / "ahorn" / "records.csv").unlink()
-    assert reason(handler(lived).introduce("server")) == GENERIC
-    site = OwnerFiles(lived.home / "ahorn")
+    assert reason(handler(lived).introduce()) == GENERIC
+    site = lived.owner("ahorn")
     source = {"place": "postgresql://clerk@127.0.0.1:1/clinic", "query": "SELECT age FROM patients"}
     site.save(replace(lived.settings("birke", None), source=source))
     asked = handler(lived)
-    assert reason(asked.introduce("server")) == GENERIC
-    assert reason(asked.join("server", "study", lived.terms().dumps())) == GENERIC
-    assert MARK not in (lived.home / "ahorn" / "agent" / "events.jsonl").read_text()
+    assert reason(asked.introduce()) == GENERIC
+    assert reason(asked.join("study", lived.terms().dumps())) == GENERIC
+    assert MARK not in (lived.owner("ahorn").path / "events.jsonl").read_text()
 
 
 def test_other_records_do_not_get_the_budget_of_those_before(lived: Any) -> None:
     asked, _ = joined(lived)
-    asked.finish("server", "study")
+    asked.finish("study")
     rewritten(lived, lambda rows: rows[1].__setitem__(0, "1.5"))
     with untouched(lived):
-        said = reason(handler(lived).join("server", "other", lived.terms().dumps()))
+        said = reason(handler(lived).join("other", lived.terms().dumps()))
     assert said == "this owner's agent is not in order; its log says why."
     lived.ledger_path("ahorn").unlink()
-    assert "not in order" in reason(handler(lived).join("server", "other", lived.terms().dumps()))
+    assert "not in order" in reason(handler(lived).join("other", lived.terms().dumps()))
     assert "was here and is gone" in log(lived)[-1]["reason"]
 
 
@@ -128,16 +126,16 @@ def with_persons(lived: Any, each: int) -> None:
             row.append(f"{MARK}-{number // each}")
 
     rewritten(lived, change)
-    OwnerFiles(lived.home / "ahorn").save(replace(lived.settings("ahorn", 7), person="who"))
+    lived.owner("ahorn").save(replace(lived.settings("ahorn", 7), person="who"))
 
 
 def test_persons_with_several_records_are_protected_as_persons(lived: Any) -> None:
     lived.allow("ahorn", records_per_person=2)
     with_persons(lived, 2)
-    assert "the terms protect 1 record" in reason(handler(lived).join("server", "study", lived.terms().dumps()))
+    assert "the terms protect 1 record" in why(lived, handler(lived).join("study", lived.terms().dumps()))
     asked, digest = joined(lived, records_per_person=2)
-    assert "value" in asked.answer_step("server", "study", digest, 1, ZEROS, {})
-    assert MARK not in (lived.home / "ahorn" / "agent" / "events.jsonl").read_text()
+    assert "value" in asked.answer_step("study", digest, 1, ZEROS, {})
+    assert MARK not in (lived.owner("ahorn").path / "events.jsonl").read_text()
 
 
 def test_a_person_with_too_many_records_takes_part_with_the_first_of_them(lived: Any) -> None:
@@ -147,11 +145,11 @@ def test_a_person_with_too_many_records_takes_part_with_the_first_of_them(lived:
     asked, _ = joined(lived, records_per_person=2)
     features = np.asarray(asked._agents["study"][0]._joined["study"].shards.features)
     assert features.any(axis=1).tolist() == [number % 3 < 2 for number in range(len(features))]
-    asked.finish("server", "study")
-    OwnerFiles(lived.home / "ahorn").save(replace(lived.settings("ahorn", 7), person="whom"))
-    assert reason(handler(lived).introduce("server")) == GENERIC
-    OwnerFiles(lived.home / "ahorn").save(lived.settings("ahorn", 7))
-    said = reason(handler(lived).join("server", "study", lived.terms(records_per_person=2).dumps()))
+    asked.finish("study")
+    lived.owner("ahorn").save(replace(lived.settings("ahorn", 7), person="whom"))
+    assert reason(handler(lived).introduce()) == GENERIC
+    lived.owner("ahorn").save(lived.settings("ahorn", 7))
+    said = why(lived, handler(lived).join("study", lived.terms(records_per_person=2).dumps()))
     assert "not grouped by person" in said
 
 
@@ -190,9 +188,9 @@ def test_nothing_that_is_secret_leaves_an_owner(
         assert lived.run(folder, line)["state"] == "finished"
     asked = handler(lived)
     replies += [
-        asked.join("server", "more", "{"),
-        asked.answer_step("server", "star", "", 1, b"", {}),
-        asked.hear("x", "y", 1, b""),
+        asked.join("more", "{"),
+        asked.answer_step("star", "", 1, b"", {}),
+        asked.hear("y", "x", 1, b""),
     ]
     key = SqliteLedger.open(lived.ledger_path("ahorn"), reading=True).meta["key"]
     encoded = [age, dose, age / 100.0, (dose + 1.0) / 2.0]
@@ -202,7 +200,7 @@ def test_nothing_that_is_secret_leaves_an_owner(
     secrets += [form for value in encoded[:-1] for form in (repr(value).encode(), struct.pack("<d", value))]
     secrets += [struct.pack(">d", value) for value in encoded[:-1]] + [str(lived.home / "ahorn").encode()]
     places = {"replies": repr(replies).encode() + b"".join(r.get("value", b"") for r in replies)}
-    for path in sorted([*(lived.home / "runs").rglob("*"), *lived.home.glob("*/agent/*.jsonl")]):
+    for path in sorted([*(lived.home / "runs").rglob("*"), *lived.home.glob("*/state/agents/*/*.jsonl")]):
         if path.is_file():
             places[str(path)] = path.read_bytes()
     assert len(places) > 15

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from handlers import join
 
 from dpadmm.datasets.encoding import Category, Encoder, Numeric
-from dpadmm.federation.client.files import OwnerFiles
 from dpadmm.federation.client.handler import Handler
 from dpadmm.federation.messages import to_bytes, to_row
 from dpadmm.owner.agreement import Agreement
@@ -29,14 +30,15 @@ MOMENTS = {
 def test_owner_releases_statistics_of_its_rows(small_federation: ModuleType, tmp_path: Path, algorithm: str) -> None:
     """Statistics are losses of a registry of their own, which an owner must look into as well."""
     lived = small_federation.SmallFederation(tmp_path)
-    lived.columns.write_text(SCHEMA.dumps())
+    lived.owner("ahorn").trust(replace(lived.invitation, columns=SCHEMA.dumps()))
     loss, dimension = MOMENTS[algorithm]
     lived.allow("ahorn", algorithms=[algorithm], losses=[loss])
     run = RunSpec(algorithm, rounds=1, penalty="none", strength=0.0, epsilon=2.0, delta=1e-6)
-    terms = Agreement(run, tuple(lived.counts.values()), WIDTH, 0, owners=lived.owners, schema=SCHEMA)
-    handler = Handler(OwnerFiles(tmp_path / "ahorn"), "ahorn")
-    assert handler.join("server", "moments", terms.dumps()) == {"joined": terms.digest, "rounds_answered": 0}
-    reply = handler.answer_step("server", "moments", terms.digest, 1, to_bytes(np.zeros((1, dimension))), {})
+    cards = tuple(lived.identities[name].card.fingerprint for name in lived.owners)
+    terms = Agreement(run, tuple(lived.counts.values()), WIDTH, 0, owners=lived.owners, identities=cards, schema=SCHEMA)
+    handler = Handler(lived.owner("ahorn"))
+    assert join(lived, handler, "moments", terms) == 0
+    reply = handler.answer_step("moments", terms.digest, 1, to_bytes(np.zeros((1, dimension))), {})
     value = to_row(reply["value"])
     assert value.shape == (1, dimension)
     if algorithm == "private-components":

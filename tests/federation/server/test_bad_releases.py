@@ -29,7 +29,8 @@ NONSENSE: dict[str, tuple[Any, str]] = {
     "no dict": ([to_bytes(np.ones(4))], "sent no release"),
     "bytes": (to_bytes(np.ones(4)), "sent no release"),
     "bad seal": ({"value": to_bytes(np.ones(4)), "seal": "mine"}, "malformed seal"),
-    "refusal": ({"refused": "my own\nbusiness"}, "it refuses: my own\nbusiness"),
+    "long seal": ({"value": to_bytes(np.ones(4)), "seal": [3, "a", "b"]}, "malformed seal"),
+    "refusal": ({"refused": "my \x1bown\nbusiness"}, "it refuses: my  own business"),
 }
 
 
@@ -44,7 +45,6 @@ def test_what_cannot_be_a_release_is_told_from_one_that_can(kind: str) -> None:
     value, seal = release_in(good, 4, 1.0)
     assert value.tolist() == [[1.0, -2.0, 0.5, 9999.0]]
     assert seal == Seal(3, "a" * 64, "b" * 64)
-    assert release_in({**good, "seal": [3, "a", "b"]}, 4, 1.0)[1] is None
     assert release_in({**good, "seal": None}, 4, 1.0)[1] is None
 
 
@@ -85,7 +85,7 @@ def test_nonsense_is_noted_and_left_out_where_rounds_may_be_missed(lived: Any, s
     assert lived.run(folder, line)["state"] == "finished"
     (noted,) = (folder.path / "events.txt").read_text().splitlines()
     assert "birke, round 3: " in noted
-    assert said.replace("\n", " ") in noted
+    assert " ".join(said.split()) in noted
     assert len(asked) == 3  # in this job it is not asked again
     assert outcome(folder)["missed_rounds"] == {"birke": [3, 4, 5, 6]}
     assert history(folder)["absent"] == [0, 0, 1, 1, 1, 1]

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from coordinated_runs import all_once, coefficients, everything
+from handlers import decide
 
-from dpadmm.federation.client.files import OwnerFiles
+from dpadmm.errors import NOT_ALLOWED
 from dpadmm.federation.messages import VERSION
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -61,13 +62,12 @@ def test_a_desk_with_other_columns_or_fewer_records_than_before_keeps_the_run_fr
     status = lived.run(folder, line)
     assert (status["state"], everything(lived)) == ("refused", before)
     assert "birke has another number of records than when the run began" in status["message"]
-    other = lived.home / "others.toml"
-    other.write_text(replace(small_federation.SCHEMA, classes=("yes", "no")).dumps())
-    OwnerFiles(lived.home / "eiche").save(replace(lived.settings("eiche", 7), columns=str(other)))
+    others = replace(small_federation.SCHEMA, classes=("yes", "no")).dumps()
+    lived.owner("eiche").trust(replace(lived.invitation, columns=others))
     status = lived.run(folder)
     assert (status["state"], everything(lived)) == ("refused", before)
     assert "eiche has agreed to other columns" in status["message"]
-    OwnerFiles(lived.home / "eiche").save(lived.settings("eiche", 7))
+    lived.owner("eiche").trust(lived.invitation)
     assert lived.run(folder)["state"] == "finished"
     assert np.array_equal(coefficients(folder), undisturbed)
 
@@ -98,7 +98,7 @@ def test_one_owners_no_is_everybodys(lived: Any) -> None:
     folder = lived.folder()
     status = lived.run(folder)
     assert status["state"] == "refused"
-    assert status["message"].startswith("eiche: data set 'dry run of eiche' would come to epsilon 2")
+    assert status["message"] == f"eiche: {NOT_ALLOWED}"  # and not what its budget is
     assert all(lived.steps(name) == [] for name in lived.counts)
 
 
@@ -112,7 +112,7 @@ def test_a_run_waits_for_the_word_of_its_owners(lived: Any, undisturbed: np.ndar
         if method == "join":
             seen.append(folder.status())
         if "waiting" in reply and len(seen) > 4:
-            OwnerFiles(lived.home / name).decide(reply["waiting"][:9], True)
+            decide(lived, name)
         return reply
 
     line.tamper = tamper
@@ -125,7 +125,7 @@ def test_a_run_waits_for_the_word_of_its_owners(lived: Any, undisturbed: np.ndar
     declined = lived.folder(name="other", rounds=5)
     line = lived.line()
     line.tamper = lambda name, method, reply: (
-        (OwnerFiles(lived.home / name).decide(reply["waiting"], False) and reply) if "waiting" in reply else reply
+        decide(lived, name, approve=False) or reply if "waiting" in reply else reply
     )
     status = lived.run(declined, line)
     assert status["state"] == "refused"

@@ -106,8 +106,8 @@ def test_owners_are_shown_the_seals_of_their_last_releases(lived: Any) -> None:
     shown = {name: call["seen"] for name, method, call in line.calls if method == "join"}
     for name, seal in shown.items():
         assert seal[:2] == [entry_of(lived, name, "3")["number"], entry_of(lived, name, "3")["head"]]
-    for name, handler in line.desks.items():
-        line.threads[name].submit(handler._agents["study"][0].ledger.close).result()
+    for desk in line.desks.values():
+        desk._thread.submit(desk._handler._agents["study"][0].ledger.close).result()
     path.write_bytes(backup)
     status = lived.run(folder)
     assert status["state"] == "refused"

@@ -50,7 +50,7 @@ def coordinated(prepared: Prepared, states: list[SimulationState]) -> list[Coord
     """What a coordinator makes of the releases of a simulation, which come in no particular order."""
     found = [CoordinatorState.of(prepared.plan)]
     for state in states:
-        there = {agent: (state.agents.released[agent : agent + 1], None) for agent in (3, 0, 4, 1, 2)}
+        there = {agent: (state.agents.released[agent : agent + 1], None, b"") for agent in (3, 0, 4, 1, 2)}
         found.append(found[-1].after_round(prepared.plan, "wait", there))
     return found[1:]
 
@@ -108,9 +108,9 @@ def test_absent_owners_are_reused_or_skipped(algorithm: str) -> None:
     alike = advance(plan, first.shared, second.shared.released[:, there])  # as if there were no others
     assert skipped.model.tobytes() == alike.model.tobytes()
     assert skipped.mean_model.tobytes() == alike.mean_model.tobytes()
-    found = {agent: (second.agents.released[agent : agent + 1], None) for agent in there}
+    found = {agent: (second.agents.released[agent : agent + 1], None, b"") for agent in there}
     before = CoordinatorState.of(plan).after_round(
-        plan, "wait", {agent: (first.agents.released[agent : agent + 1], None) for agent in range(5)}
+        plan, "wait", {agent: (first.agents.released[agent : agent + 1], None, b"") for agent in range(5)}
     )
     same(before.after_round(plan, "reuse", found).shared, reused)
     same(before.after_round(plan, "skip", found).shared, skipped)

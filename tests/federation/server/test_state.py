@@ -17,6 +17,7 @@ from dpadmm.privacy.ledger.protocol import Seal
 
 DIGEST = "d" * 64
 SEALS = tuple(Seal(number, f"{number}" * 64, "e" * 64) for number in (1, 2, 3))
+SIGNATURES = tuple(bytes([number]) * 64 for number in (1, 2, 3))
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def played(plan: Any, stragglers: str, absences: dict[int, set[int]], rounds: in
     found = [CoordinatorState.of(plan)]
     for round in range(1, rounds + 1):
         there = {
-            agent: (value(10 * round + agent), SEALS[agent])
+            agent: (value(10 * round + agent), SEALS[agent], SIGNATURES[agent])
             for agent in range(3)
             if agent not in absences.get(round, set())
         }
@@ -50,7 +51,7 @@ def same(one: CoordinatorState, other: CoordinatorState) -> None:
     for kept, found in [*pairs, (one.last_answered, other.last_answered)]:
         assert (kept.tobytes(), kept.shape, kept.dtype) == (found.tobytes(), found.shape, found.dtype)
     assert {k: v.tobytes() for k, v in one.broadcasts.items()} == {k: v.tobytes() for k, v in other.broadcasts.items()}
-    assert (one.seals, one.absent) == (other.seals, other.absent)
+    assert (one.seals, one.signatures, one.absent) == (other.seals, other.signatures, other.absent)
     assert (one.estimates is None) == (other.estimates is None)
 
 
@@ -100,10 +101,10 @@ def test_a_checkpoint_that_is_not_whole_is_refused(drafts: Any, tmp_path: Path) 
         {},
         {"notes": np.array("{}")},
         {"notes": np.array("[]")},
-        {"notes": np.array('{"seals": [], "absent": {}}')},
-        {"notes": np.array('{"seals": [[1]], "absent": {}}')},
-        {"notes": np.array('{"seals": [], "absent": {}}'), "server.other": np.zeros(1)},
-        {"notes": np.array('{"seals": [], "absent": {}}'), "digest": np.array("y")},
+        {"notes": np.array('{"seals": [], "signatures": [], "absent": {}}')},
+        {"notes": np.array('{"seals": [[1]], "signatures": [], "absent": {}}')},
+        {"notes": np.array('{"seals": [], "signatures": [], "absent": {}}'), "server.other": np.zeros(1)},
+        {"notes": np.array('{"seals": [], "signatures": [], "absent": {}}'), "digest": np.array("y")},
         {"notes": np.array([object()], dtype=object)},
     ],
 )
@@ -164,12 +165,13 @@ def test_a_mean_is_of_who_was_there_or_of_everybodys_last(drafts: Any) -> None:
     first = np.concatenate([value(10), value(11), value(12)]).mean(axis=0)[None]
     np.testing.assert_allclose(stale.shared.mean_model, (first + stale.shared.model) / 2.0, rtol=1e-14)
     assert stale.seals == drop.seals == SEALS
+    assert stale.signatures == drop.signatures == SIGNATURES
 
 
 def test_owners_are_taken_in_their_order_whoever_answers_first(drafts: Any) -> None:
     plan = drafts().plan()
     start = CoordinatorState.of(plan)
-    found = {agent: (value(agent), None) for agent in range(3)}
+    found = {agent: (value(agent), None, SIGNATURES[agent]) for agent in range(3)}
     one = start.after_round(plan, "wait", found)
     other = start.after_round(plan, "wait", dict(reversed(found.items())))
     same(one, other)

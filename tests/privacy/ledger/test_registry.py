@@ -1,5 +1,6 @@
 """One ledger per data set: a second one, by name or by content, is noticed."""
 
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -104,11 +105,26 @@ def test_a_broken_note_is_named(registry: LedgerRegistry, tmp_path: Path, text: 
 
 
 def test_the_shelf_is_in_the_accounts_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("DPADMM_STATE", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert default_folder() == tmp_path / "dpadmm" / "ledgers"
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_folder() == tmp_path / ".local" / "state" / "dpadmm" / "ledgers"
+    monkeypatch.setenv("DPADMM_STATE", str(tmp_path / "mine"))
+    assert default_folder() == tmp_path / "mine" / "ledgers"
+
+
+def test_notes_are_closed_to_other_users_who_could_check_guesses_of_records_against_them(tmp_path: Path) -> None:
+    registry = LedgerRegistry(tmp_path / "open")
+    registry.folder.mkdir(mode=0o755)  # as version 0.1.0 left it
+    before = os.umask(0o022)
+    try:
+        registry.ledger(tmp_path / "patients.ledger", "patients", RECORDS, Relation.REPLACE).close()
+    finally:
+        os.umask(before)
+    (note,) = registry.folder.glob("*.json")
+    assert (note.stat().st_mode & 0o777, registry.folder.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
 def test_of_those_who_begin_at_once_one_gets_a_ledger(registry: LedgerRegistry, tmp_path: Path) -> None:

@@ -92,8 +92,11 @@ class Inbox:
 class Peer:
     """One owner among its neighbours."""
 
-    def __init__(self, name: str, run: str, agreement: Agreement, agent: Agent, inbox: Inbox) -> None:
+    def __init__(
+        self, name: str, run: str, agreement: Agreement, agent: Agent, inbox: Inbox, bind: Callable[[], None]
+    ) -> None:
         self._name, self._run, self._agreement, self._agent, self._inbox = name, run, agreement, agent, inbox
+        self._bind = bind  # holds the agent to the owner's policy of this moment
 
     def run_rounds(self, start: int, tell: Tell, timeout: float, turn: Turns) -> Release:
         """All rounds after `start`; the last release."""
@@ -108,11 +111,15 @@ class Peer:
             heard = inbox.wait(round - 1, timeout) if release is not None else begin(plan).released
             row = graph.means(heard)[inbox.place : inbox.place + 1]
             request = Request(self._run, self._agreement.digest, round, row)
-            release = turn(lambda asked=request: self._agent.answer(asked))  # type: ignore[misc]
+            release = turn(lambda asked=request: self._answer(asked))  # type: ignore[misc]
             inbox.round = round
         if release is None:
             raise Refused("there are no rounds left.")
         return release
+
+    def _answer(self, request: Request) -> Release:
+        self._bind()
+        return self._agent.answer(request)
 
     def _tell(self, tell: Tell, round: int, value: FloatArray) -> None:
         try:

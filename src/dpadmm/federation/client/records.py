@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from dpadmm._arrays import BoolArray
 from dpadmm.datasets.cells import person_cells
 from dpadmm.errors import InputError, Refused
-from dpadmm.federation.client.files import AgentSettings
+from dpadmm.federation.client.owner_folder import AgentSettings
 from dpadmm.federation.client.sources import RecordSource
 from dpadmm.owner.agreement import Agreement
 from dpadmm.privacy.events import canonical
@@ -32,8 +31,8 @@ class Records:
     types of columns only.
     """
 
-    def __init__(self, settings: AgentSettings) -> None:
-        self.schema = Schema.read(Path(settings.columns))
+    def __init__(self, schema: Schema, settings: AgentSettings) -> None:
+        self.schema = schema
         source = RecordSource.from_dict(settings.source)
         cells = source.cells()
         written = set(self.schema.text_columns) | ({settings.person} if settings.person else set())

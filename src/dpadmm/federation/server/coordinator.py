@@ -1,6 +1,6 @@
 """The coordinator's half of a run: it holds no records, asks the owners, combines what they release, writes it down.
 
-How messages travel is the transport's business: FLARE's in a federation, a function call in a test. What arrives is
+How messages travel is the transport's business: gRPC's in a federation, a function call in a test. What arrives is
 checked before it is used, and whoever sent something that cannot be a release is named. A round in which an owner does
 not answer ends the job (`wait`), or goes on with its last release (`reuse`) or without it (`skip`), as the terms say.
 """
@@ -8,23 +8,23 @@ not answer ends the job (`wait`), or goes on with its last release (`reuse`) or 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from dpadmm._arrays import FloatArray
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.state import State
 from dpadmm.engine.output.history import History
 from dpadmm.errors import ClusterError, InputError, Refused
-from dpadmm.federation.messages import InvalidRelease, longest_release, release_in, to_bytes
+from dpadmm.federation.cards import Card
+from dpadmm.federation.messages import InvalidRelease, longest_release, to_bytes
 from dpadmm.federation.server.enrolment import Interrupted, Owners, Replies, Transport
 from dpadmm.federation.server.metrics import CoordinatorMetrics
 from dpadmm.federation.server.run_folder import RunFolder
-from dpadmm.federation.server.state import CoordinatorState
+from dpadmm.federation.server.state import CoordinatorState, SignedRelease
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.request import EVALUATION
 from dpadmm.spec.declare import WAIT
@@ -36,11 +36,14 @@ LARGEST_ESTIMATE = 1e9  # of an error, with its noise
 class Coordinator:
     """One job of one run."""
 
-    def __init__(self, name: str, folder: RunFolder, transport: Transport) -> None:
+    def __init__(
+        self, name: str, folder: RunFolder, transport: Transport, pins: Callable[[], Mapping[str, Card]]
+    ) -> None:
         self.name, self.folder = name, folder
         self._experiment = folder.experiment
         self._terms = self._experiment.federation
-        self._owners = Owners(name, folder, transport)
+        self._transport, self._pins = transport, pins
+        self._owners = Owners(name, folder, transport, {})
         self._told = 0.0  # when the status was last written
 
     def run(self) -> None:
@@ -57,17 +60,22 @@ class Coordinator:
             self._tell("failed", str(error), began)
 
     def _tell(self, state: str, message: str, began: float) -> None:
-        self.folder.tell(state, message, seconds=time.monotonic() - began, lost=sorted(self._owners.lost))
+        before = self.folder.status()
+        known = {"round": before.get("round"), "rounds": before.get("rounds")}
+        self.folder.tell(state, message, seconds=time.monotonic() - began, lost=sorted(self._owners.lost), **known)
 
     def _run(self) -> None:
+        self._owners = Owners(self.name, self.folder, self._transport, self._pins())
         known = self.folder.agreement()
         if known is not None and self.folder.finished:  # and a job before this one was lost while it said so
             self._close(known)
             return
-        self.folder.tell("joining")
+        before = self.folder.status()
+        self.folder.tell("joining", round=before.get("round"), rounds=before.get("rounds"))
         agreement = self._owners.agreement()
         plan = agreement.plan()
         state, history = self.folder.state(plan, agreement.digest)
+        self._owners.check_kept(agreement, state)
         metrics = CoordinatorMetrics(agreement, plan, self.folder.schema, self._terms.public_test)
         began = time.monotonic()
         self._owners.join(agreement, state)
@@ -120,7 +128,7 @@ class Coordinator:
         silent = [name for name in absent if name not in self._owners.barred]
         self.folder.tell("running", round=state.round, rounds=metrics.rounds, absent=absent, silent=silent)
 
-    def _collect(self, agreement: Agreement, plan: Plan, state: CoordinatorState) -> dict[int, tuple[FloatArray, Any]]:
+    def _collect(self, agreement: Agreement, plan: Plan, state: CoordinatorState) -> dict[int, SignedRelease]:
         """The releases of one round, by owner; those that were not given or cannot be are missing."""
         round, inputs = state.round + 1, to_bytes(state.shared.server.common)
         calls = {}
@@ -133,12 +141,11 @@ class Coordinator:
                 calls[name] = {**given, "missed_inputs": missed, "last_used": state.last_used(agent, answered)}
         replies = self._owners.call("answer_step", calls)
         longest = longest_release(plan, state.shared.server.common, state.shared.released[0], round)
-        found: dict[int, tuple[FloatArray, Any]] = {}
+        found: dict[int, SignedRelease] = {}
         for name, reply in replies.items():
             try:
-                if "refused" in reply:
-                    raise InvalidRelease(f"it refuses: {reply['refused']}")
-                found[agreement.owners.index(name)] = release_in(reply, plan.setting.dimension, longest)
+                released = self._owners.release_in(agreement, name, reply, round, plan.setting.dimension, longest)
+                found[agreement.owners.index(name)] = released
             except InvalidRelease as nonsense:
                 if agreement.stragglers == WAIT:
                     raise ClusterError(f"{name}, round {round}: {nonsense}.") from None
@@ -180,7 +187,8 @@ class Coordinator:
         longest = longest_release(plan, first, first, rounds)
         for name in agreement.owners:
             try:
-                rows.append(release_in(replies[name], plan.setting.dimension, longest)[0])
+                reply, dimension = replies[name], plan.setting.dimension
+                rows.append(self._owners.release_in(agreement, name, reply, rounds, dimension, longest)[0])
             except InvalidRelease as nonsense:
                 raise ClusterError(f"{name}: {nonsense}.") from None
         released = np.concatenate(list(rows))[None]  # (1, n, D)
@@ -215,7 +223,8 @@ class Coordinator:
         estimates = np.full(len(agreement.owners), np.nan)
         for name, reply in found.items():
             try:
-                estimates[agreement.owners.index(name)] = release_in(reply, 1, LARGEST_ESTIMATE)[0][0, 0]
+                value, *_ = self._owners.release_in(agreement, name, reply, EVALUATION, 1, LARGEST_ESTIMATE)
+                estimates[agreement.owners.index(name)] = value[0, 0]
             except InvalidRelease as nonsense:
                 raise ClusterError(f"{name}, evaluation: {reply.get('refused', nonsense)}.") from None
         if np.isnan(estimates).any() and agreement.stragglers == WAIT:

@@ -3,6 +3,7 @@
 spec.toml, history.csv, nodes.csv, model.json, result.json     as a simulation's (`engine.folder`)
 columns.toml      what the owners' columns are
 terms.json        what was agreed on, word for word
+signatures.json   what the owners have signed it with
 checkpoint.npz    after the last round that was written down
 status.json       what the run is doing
 events.txt        what happened to it: jobs, absences, nonsense
@@ -111,6 +112,17 @@ class RunFolder:
             raise InputError(f"{str(self.path)!r} is no run of a federation.") from None
 
     @property
+    def mark(self) -> tuple[int, ...]:
+        """Changes whenever the status is told."""
+        found = (self.path / "status.json").stat()
+        return found.st_mtime_ns, found.st_ino
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the terms were written down."""
+        return (self.path / "terms.json").exists()
+
+    @property
     def finished(self) -> bool:
         return (self.path / "result.json").exists()
 
@@ -141,6 +153,19 @@ class RunFolder:
 
     def agree(self, agreement: Agreement) -> None:
         atomic_write(self.path / "terms.json", agreement.dumps())
+
+    def signatures(self) -> dict[str, bytes]:
+        """What the owners have signed the terms with, by name."""
+        path = self.path / "signatures.json"
+        if not path.exists():
+            return {}
+        try:
+            return {name: bytes.fromhex(entry) for name, entry in read_json(path, "signatures").items()}
+        except (AttributeError, TypeError, ValueError):
+            raise InputError(f"{str(path)!r} holds no signatures; remove it.") from None
+
+    def keep_signatures(self, signed: Mapping[str, bytes]) -> None:
+        write_json(self.path / "signatures.json", {name: signature.hex() for name, signature in signed.items()})
 
     @property
     def _checkpoint(self) -> Path:

@@ -24,6 +24,9 @@ from dpadmm.spec.declare import SKIP
 
 _BROADCASTS = "broadcasts."
 
+SignedRelease = tuple[FloatArray, Seal | None, bytes]
+"""What an owner has released, the seal of its ledger, and its signature."""
+
 
 @dataclass(frozen=True, eq=False)
 class CoordinatorState:
@@ -36,6 +39,7 @@ class CoordinatorState:
     last_answered: IntArray  # the round of each owner's last release
     broadcasts: Mapping[int, FloatArray] = field(default_factory=dict)  # that some owner was not told yet, by round
     seals: tuple[Seal | None, ...] = ()
+    signatures: tuple[bytes | None, ...] = ()  # of each owner's last release
     absent: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # owners that did not answer, by round
     estimates: FloatArray | None = None  # of each owner's error, where the terms have that and it was released
 
@@ -43,7 +47,9 @@ class CoordinatorState:
     def of(cls, plan: Plan) -> CoordinatorState:
         """Before round one."""
         shared, owners = first_state(plan, 1), plan.setting.agents
-        return cls(shared, np.zeros(owners, dtype=np.int64), {0: shared.server.common}, (None,) * owners)
+        return cls(
+            shared, np.zeros(owners, dtype=np.int64), {0: shared.server.common}, (None,) * owners, (None,) * owners
+        )
 
     @property
     def round(self) -> int:
@@ -64,9 +70,7 @@ class CoordinatorState:
         last = int(self.last_answered[agent])
         return last if last < rounds_answered <= self.round else None
 
-    def after_round(
-        self, plan: Plan, stragglers: str, found: Mapping[int, tuple[FloatArray, Seal | None]]
-    ) -> CoordinatorState:
+    def after_round(self, plan: Plan, stragglers: str, found: Mapping[int, SignedRelease]) -> CoordinatorState:
         """After one more round, from the releases of the owners that answered it.
 
         `stragglers` is the policy of the terms: an owner that did not answer is left out of the mean (skip), or its
@@ -75,9 +79,10 @@ class CoordinatorState:
         there = sorted(found)
         releases = np.array([found[agent][0][0] for agent in there]).reshape(1, len(there), plan.setting.dimension)
         shared = advance(plan, self.shared, releases, there, skip_absent=stragglers == SKIP)
-        last_answered, seals = self.last_answered.copy(), list(self.seals)
+        last_answered, seals, signatures = self.last_answered.copy(), list(self.seals), list(self.signatures)
         for agent in there:
-            last_answered[agent], seals[agent] = shared.round, found[agent][1]
+            last_answered[agent] = shared.round
+            _, seals[agent], signatures[agent] = found[agent]
         broadcasts = {**self.broadcasts, shared.round: shared.server.common}
         away = tuple(sorted(set(range(plan.setting.agents)) - set(found)))
         return replace(
@@ -86,6 +91,7 @@ class CoordinatorState:
             last_answered=last_answered,
             broadcasts={round: row for round, row in broadcasts.items() if round >= last_answered.min()},
             seals=tuple(seals),
+            signatures=tuple(signatures),
             absent={**self.absent, shared.round: away} if away else self.absent,
         )
 
@@ -93,6 +99,7 @@ class CoordinatorState:
         """What is held beside the shared state, as named arrays: for a checkpoint."""
         notes = {
             "seals": [seal_to_list(seal) for seal in self.seals],
+            "signatures": [None if signature is None else signature.hex() for signature in self.signatures],
             "absent": {str(round): list(agents) for round, agents in self.absent.items()},
         }
         arrays: dict[str, Any] = {"notes": np.array(json.dumps(notes)), "last_answered": self.last_answered}
@@ -110,6 +117,7 @@ class CoordinatorState:
             last_answered=arrays["last_answered"],
             broadcasts={int(round): row for round, row in told.items()},
             seals=tuple(None if entry is None else Seal(*entry) for entry in notes["seals"]),
+            signatures=tuple(None if entry is None else bytes.fromhex(entry) for entry in notes["signatures"]),
             absent={int(round): tuple(agents) for round, agents in notes["absent"].items()},
             estimates=arrays.get("estimates"),
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
 import secrets
 import sqlite3
 import time
@@ -50,6 +51,7 @@ class Chain:
         # Made whole beside its place, then linked there: nobody sees half a ledger, and of two makers one comes first.
         beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
+            os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # its journals get the same rights
             connection = connect(beside)
             try:
                 with writing(connection):
@@ -120,6 +122,11 @@ class Chain:
         """As `locked`, also for a copy that was opened for reading and could not note that it is one."""
         return self.locked or (COPY if self.moved else "")
 
+    @property
+    def identity(self) -> str:
+        """Names this ledger and no other, whatever its place; a copy has the same."""
+        return digest("dpadmm ledger", self._key)
+
     def lock(self, reason: str) -> None:
         """Nothing more is released until the owner confirms; a ledger that is locked stays as it is."""
         with self._guard(), writing(self._connection):
@@ -176,7 +183,8 @@ class Chain:
         with self._guard("written"), writing(self._connection):
             reason = self.locked
             if reason:
-                raise Refused(f"the ledger is locked ({reason}); its owner must confirm before it goes on.")
+                whole = f"the ledger is locked ({reason}); its owner must confirm before it goes on."
+                raise Refused(whole, told="the ledger is locked; its owner must confirm before it goes on.")
             yield
 
     @contextmanager
@@ -185,7 +193,8 @@ class Chain:
         try:
             yield
         except sqlite3.Error as error:
-            raise Refused(f"the ledger cannot be {done} ({error}); nothing was released.") from None
+            told = f"the ledger cannot be {done}; nothing was released."
+            raise Refused(f"the ledger cannot be {done} ({error}); nothing was released.", told=told) from None
 
     def _link(self, previous: str, number: int, kind: str, run: str, body: str) -> str:
         return self._mac("link", previous, str(number), kind, run, body)

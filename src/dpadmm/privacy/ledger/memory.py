@@ -36,6 +36,11 @@ class MemoryLedger:
     ) -> None:
         """A simulation has no budget to hold."""
 
+    def check_room(
+        self, run: str, terms_digest: str, tallies: Sequence[Tally], cap: Cap, unit: Unit, hold: bool = True
+    ) -> None:
+        """There is always room in a simulation."""
+
     def terms(self, run: str) -> Mapping[str, Any] | None:
         return None
 

@@ -130,6 +130,23 @@ class Ledger(Protocol):
             Refused: The cap does not permit it, or the name belongs to other terms.
         """
 
+    def check_room(
+        self, run: str, terms_digest: str, tallies: Sequence[Tally], cap: Cap, unit: Unit, hold: bool = True
+    ) -> None:
+        """Asks what `reserve` asks, and changes nothing.
+
+        Args:
+            run: The run's name.
+            terms_digest: Names the terms.
+            tallies: What the whole run will cost each agent.
+            cap: All that may ever be spent.
+            unit: What the run's events protect.
+            hold: Whether the cost of the whole run would be set aside.
+
+        Raises:
+            Refused: `reserve` would refuse it now.
+        """
+
     def terms(self, run: str) -> Mapping[str, Any] | None:
         """The terms of a run.
 

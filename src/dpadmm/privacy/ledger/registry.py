@@ -15,7 +15,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpadmm._files import atomic_write, read_json
+from dpadmm._files import read_json
+from dpadmm._private_files import private_folder, state_folder, write_private
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation, digest
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
@@ -23,8 +24,7 @@ from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
 def default_folder() -> Path:
     """Where the registry is unless told otherwise."""
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home) / "dpadmm" / "ledgers"
+    return state_folder() / "ledgers"
 
 
 _TIMEOUT = 60.0  # seconds to wait for another process that looks for a ledger
@@ -48,7 +48,7 @@ class LedgerRegistry:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keeps other processes waiting; if this one ends, however it does, SQLite lets the next one in."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._close_to_others()
         with closing(sqlite3.connect(self.folder / "lock.db", timeout=_TIMEOUT, isolation_level=None)) as lock:
             try:
                 lock.execute("BEGIN EXCLUSIVE")
@@ -115,8 +115,13 @@ class LedgerRegistry:
                 raise InputError(f"{str(note)!r} is not a note on a ledger; look at it, and remove it.") from None
 
     def _note(self, path: Path, dataset: str, data_digest: str) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         note = self.folder / f"{digest(dataset)[:16]}.json"
         text = json.dumps({"dataset": dataset, "data": data_digest, "path": str(path.absolute())})
         if not note.exists() or note.read_text() != text:
-            atomic_write(note, text)
+            write_private(note, text)
+
+    def _close_to_others(self) -> None:
+        """Makes the folder private: a note names records by their digest, against which guesses can be checked."""
+        if self.folder.is_dir() and not self.folder.is_symlink() and self.folder.stat().st_uid == os.geteuid():
+            self.folder.chmod(0o700)  # earlier versions left it open
+        private_folder(self.folder)

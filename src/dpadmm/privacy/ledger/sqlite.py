@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from dpadmm.errors import Refused
+from dpadmm.errors import NOT_ALLOWED, Refused
 from dpadmm.privacy.events import (
     DpEvent,
     GaussianDpEvent,
@@ -183,14 +183,9 @@ class SqliteLedger(Chain):
         """
         (tally,) = tallies  # a ledger on disk is one owner's
         with self._transaction():
-            known = self.runs().get(run)
-            if known is not None:
-                if known.terms_digest != terms_digest:
-                    raise Refused(f"run {run!r} was joined on other terms.")
-                if known.finished:
-                    raise Refused(f"run {run!r} is finished.")
+            account = self._room(run, terms_digest, tally, cap, unit, hold)
+            if account is None:
                 return
-            account = self._admitted(tally, cap, unit, hold)
             pairs, kept = tally_to_list(tally), account.as_dict()
             body = {"digest": terms_digest, "tally": pairs, "terms": dict(terms), "holds": hold, "account": kept}
             self._append("reserve", run, body)
@@ -198,6 +193,14 @@ class SqliteLedger(Chain):
             self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
             rows = [(run, canonical(entry), count, 0) for entry, count in pairs]
             self._connection.executemany("INSERT INTO balances VALUES (?, ?, ?, ?)", rows)
+
+    def check_room(
+        self, run: str, terms_digest: str, tallies: Sequence[Tally], cap: Cap, unit: Unit, hold: bool = True
+    ) -> None:
+        """Refuses what `reserve` would refuse, and writes nothing."""
+        (tally,) = tallies
+        with self._transaction():
+            self._room(run, terms_digest, tally, cap, unit, hold)
 
     def commit(self, step: Step, cap: Cap) -> Stored:
         """Debits one step and keeps its release and the state after it; returns what may leave.
@@ -270,6 +273,17 @@ class SqliteLedger(Chain):
         """Beside the chain, not in it: its heads leave, and a state is private."""
         return self._mac("state", run, str(entry), arrays)
 
+    def _room(self, run: str, terms_digest: str, tally: Tally, cap: Cap, unit: Unit, hold: bool) -> Account | None:
+        """How a run may enter; None if it has. Refused where it may not."""
+        known = self.runs().get(run)
+        if known is None:
+            return self._admitted(tally, cap, unit, hold)
+        if known.terms_digest != terms_digest:
+            raise Refused(f"run {run!r} was joined on other terms.")
+        if known.finished:
+            raise Refused(f"run {run!r} is finished.")
+        return None
+
     def _admitted(self, tally: Tally, cap: Cap, unit: Unit, hold: bool) -> Account:
         """How a run enters beside all that was released and is held; refused where it may not."""
         charges, mine = self.charges(held=True), Charge(tally, unit, cap.bound(tally, unit))
@@ -288,7 +302,7 @@ class SqliteLedger(Chain):
             if own <= cap.epsilon:
                 return
             reason = cap.too_much(own)
-        raise Refused(f"data set {self.dataset!r} {reason}.")
+        raise Refused(f"data set {self.dataset!r} {reason}.", told=NOT_ALLOWED)
 
 
 def whole_of(tally: Tally, unit: Unit, delta0: float = LOST_DELTA0) -> Bound | None:

@@ -1,0 +1,335 @@
+"""Files that only one user may read and nobody else may have put there: an owner's keys, settings and approvals.
+
+Every opening checks what it opened, not what lay at the path a moment before: the last folder and the file are opened
+without following links, and their owner, mode and kind are read from what was opened. A folder that passes is ours and
+closed to others, so nobody else can change what lies in it between a check and a use.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import grp
+import os
+import pwd
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dpadmm.errors import InputError
+
+LARGEST = 1 << 20  # bytes of a file, unless told otherwise
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a named pipe must not keep us waiting
+
+
+def state_folder() -> Path:
+    """Where dpadmm keeps what belongs to this user: `DPADMM_STATE`, or the platform's folder for state."""
+    told = os.environ.get("DPADMM_STATE")
+    if told:
+        return Path(told).absolute()
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return (Path(home) / "dpadmm").absolute()
+
+
+def private_folder(path: Path) -> Path:
+    """A folder that only this user can use: made where there is none, with its parents, or checked.
+
+    Args:
+        path: The folder. Parents that exist are left as they are, but one that everybody may write to is refused.
+
+    Returns:
+        The same path.
+
+    Raises:
+        InputError: Something else lies there, or others have rights to it; the message says what to do.
+    """
+    for parent in reversed(path.parents):
+        try:
+            found = parent.stat()
+        except FileNotFoundError:
+            _make(parent)
+            continue
+        except OSError as error:
+            raise InputError(f"folder {str(parent)!r} cannot be used: {error.strerror}.") from None
+        if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+            raise InputError(
+                f"everybody can replace what lies in {str(parent)!r}: 'chmod o-w {parent}', or use another."
+            )
+    if not os.path.lexists(path):
+        _make(path)
+    os.close(_opened_folder(path))
+    return path
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        return  # somebody was faster; what lies there is checked
+    except OSError as error:
+        raise InputError(f"folder {str(path)!r} cannot be made: {error.strerror}.") from None
+
+
+def _opened_folder(path: Path) -> int:
+    """A descriptor of a folder that is ours alone."""
+    try:
+        folder = os.open(path, _FOLDER)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise InputError(f"{str(path)!r} must be a folder, and is a link or a file; remove it.") from None
+        raise InputError(f"folder {str(path)!r} cannot be opened: {error.strerror}.") from None
+    found = os.fstat(folder)
+    wrong = None
+    if found.st_uid != os.geteuid():
+        wrong = f"folder {str(path)!r} belongs to another user; use one of your own."
+    elif stat.S_IMODE(found.st_mode) & 0o077:
+        wrong = f"others have rights to the folder {str(path)!r}: 'chmod 700 {path}'."
+    if wrong is not None:
+        os.close(folder)
+        raise InputError(wrong)
+    return folder
+
+
+@contextmanager
+def _inside(path: Path) -> Iterator[int]:
+    """The folder of a file, opened and checked."""
+    folder = _opened_folder(path.parent)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _check_file(file: int, path: Path, private: bool = True) -> os.stat_result:
+    found = os.fstat(file)
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{str(path)!r} is not a file; remove it.")
+    if found.st_uid != os.geteuid() and (private or found.st_uid != 0):
+        raise InputError(f"file {str(path)!r} belongs to another user; make one of your own.")
+    if private and mode & 0o077:
+        raise InputError(f"others have rights to the file {str(path)!r}: 'chmod 600 {path}'.")
+    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _only_member(found.st_gid)):
+        raise InputError(f"others can write to the file {str(path)!r}: 'chmod go-w {path}'.")
+    if private and found.st_nlink != 1:
+        raise InputError(f"file {str(path)!r} has a second name (a hard link); remove both and make it again.")
+    return found
+
+
+def _only_member(group: int) -> bool:
+    """Whether a group is this user's own, which many systems give files to."""
+    try:
+        mine, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return mine.pw_gid == group and found.gr_name == mine.pw_name and set(found.gr_mem) <= {mine.pw_name}
+
+
+def _contents(file: int, path: Path, limit: int) -> bytes:
+    parts, length = [], 0
+    while part := os.read(file, min(limit + 1, 1 << 20)):
+        parts.append(part)
+        length += len(part)
+        if length > limit:
+            raise InputError(f"file {str(path)!r} is longer than {limit:,} bytes, and so is not what it should be.")
+    return b"".join(parts)
+
+
+def read_private(path: Path, limit: int = LARGEST) -> bytes:
+    """What a private file in a private folder holds.
+
+    Args:
+        path: The file.
+        limit: The most bytes that it may have.
+
+    Returns:
+        Its bytes.
+
+    Raises:
+        FileNotFoundError: There is none.
+        InputError: It is a link, no file, too long, not ours, or open to others; or its folder is.
+    """
+    with _inside(path) as folder:
+        file = _open(path, os.O_RDONLY, folder)
+        try:
+            _check_file(file, path)
+            return _contents(file, path, limit)
+        finally:
+            os.close(file)
+
+
+def check_private(path: Path) -> None:
+    """Checks a file that another library opens by its name, such as a ledger; its folder may be any.
+
+    Args:
+        path: The file, which exists.
+
+    Raises:
+        InputError: It is a link, no file, not ours, or open to others.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | _FILE)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(f"{str(path)!r} is a link; remove it.") from None
+        raise InputError(f"file {str(path)!r} cannot be opened: {error.strerror}.") from None
+    try:
+        _check_file(file, path)
+    finally:
+        os.close(file)
+
+
+def read_own(path: Path, limit: int = LARGEST) -> bytes:
+    """What a file holds that others may read but not change, such as a policy.
+
+    Args:
+        path: The file, in any folder.
+        limit: The most bytes that it may have.
+
+    Returns:
+        Its bytes.
+
+    Raises:
+        InputError: It cannot be read, is too long, belongs to another user (root excepted), or others can write to it.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise InputError(f"file {str(path)!r} cannot be read: {error.strerror}.") from None
+    try:
+        _check_file(file, path, private=False)
+        return _contents(file, path, limit)
+    finally:
+        os.close(file)
+
+
+def _open(path: Path, flags: int, folder: int) -> int:
+    try:
+        return os.open(path.name, flags | _FILE, 0o600, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(f"{str(path)!r} is a link; remove it.") from None
+        if error.errno in (errno.ENOENT, errno.EEXIST):
+            raise
+        raise InputError(f"file {str(path)!r} cannot be opened: {error.strerror}.") from None
+
+
+def write_private(path: Path, data: bytes | str, *, new: bool = False) -> None:
+    """Writes a whole private file into a private folder; it is on disk when this returns.
+
+    Args:
+        path: The file.
+        data: Its contents; text is written in UTF-8.
+        new: Whether a file that is there already stays, and is an error.
+
+    Raises:
+        FileExistsError: With `new`, there is one.
+        InputError: The folder is not ours alone, or cannot be written to.
+    """
+    content = data.encode() if isinstance(data, str) else data
+    beside = f".{path.name}.{secrets.token_hex(8)}.partial"
+    with _inside(path) as folder:
+        file = _open(path.with_name(beside), os.O_WRONLY | os.O_CREAT | os.O_EXCL, folder)
+        try:
+            try:
+                os.fchmod(file, 0o600)
+                _write_all(file, content)
+                os.fsync(file)
+            finally:
+                os.close(file)
+            if new:
+                _check_free(path, folder)
+            os.rename(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException as error:
+            with suppress(OSError):
+                os.unlink(beside, dir_fd=folder)
+            if isinstance(error, OSError) and not isinstance(error, FileExistsError):
+                raise InputError(f"file {str(path)!r} cannot be written: {error.strerror}.") from None
+            raise
+        os.fsync(folder)
+
+
+def _check_free(path: Path, folder: int) -> None:
+    """Raises where something has this name. Nobody but this user can give it one before the next step."""
+    with suppress(FileNotFoundError):
+        os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+
+
+def _write_all(file: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+def append_private(path: Path, data: bytes, limit: int) -> bool:
+    """Adds to a private file, which is made if there is none.
+
+    Args:
+        path: The file.
+        data: What to add.
+        limit: The most bytes that the file may have before.
+
+    Returns:
+        Whether it was added; the file may have grown beyond the limit.
+
+    Raises:
+        InputError: The file or its folder is not ours alone.
+    """
+    with _inside(path) as folder:
+        file = _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, folder)
+        try:
+            if _check_file(file, path).st_size > limit:
+                return False
+            _write_all(file, data)
+            return True
+        finally:
+            os.close(file)
+
+
+def move_private(path: Path, target: Path) -> None:
+    """Moves a private file into another private folder of the same disk; it is on disk when this returns.
+
+    Args:
+        path: The file.
+        target: Its new place, where no file may be yet.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        FileExistsError: There is one at its new place.
+        InputError: A folder is not ours alone.
+    """
+    with _inside(path) as origin, _inside(target) as folder:
+        file = _open(path, os.O_RDONLY, origin)
+        os.close(file)
+        _check_free(target, folder)
+        os.rename(path.name, target.name, src_dir_fd=origin, dst_dir_fd=folder)
+        os.fsync(folder)
+        os.fsync(origin)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Holds a lock, which ends with this process at the latest.
+
+    Args:
+        path: The lock's file, in a private folder.
+
+    Yields:
+        Whether nobody else holds it.
+    """
+    with _inside(path) as folder:
+        file = _open(path, os.O_RDWR | os.O_CREAT, folder)
+    try:
+        _check_file(file, path)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(file)

@@ -1,0 +1,72 @@
+"""Which methods a coordinator may call, and the handler's answer to such a call, whatever transport brought it.
+
+Calls come one after the other. What works with the ledger does so in one thread, which the ledger belongs to; rounds on
+a graph have a thread of their own, which takes its turns in that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from dpadmm.federation.client.handler import Handler, Reply
+from dpadmm.federation.client.letters import Relay
+from dpadmm.federation.client.peer import PeerRuns, Turns
+
+METHODS: Mapping[str, frozenset[str]] = {
+    "introduce": frozenset(),
+    "join": frozenset({"run", "terms", "seen"}),
+    "confirm": frozenset({"run", "cards", "signatures"}),
+    "answer_step": frozenset({"run", "digest", "step", "inputs", "missed_inputs", "last_used"}),
+    "finish": frozenset({"run"}),
+    "run_rounds": frozenset({"run", "digest", "start", "timeout"}),
+    "rounds_status": frozenset({"run"}),
+    "hear": frozenset({"run", "sender", "round", "sealed"}),
+}
+_WITHOUT_LEDGER = frozenset({"rounds_status", "hear"})
+
+
+class Dispatcher:
+    """One owner's answers, by the names of methods.
+
+    Args:
+        handler: Makes the handler; called in the thread that works with the ledger.
+        relay: Sends what a node tells its neighbours.
+    """
+
+    def __init__(self, handler: Callable[[], Handler], relay: Relay) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="agent")
+        self._turns = Turns(self._thread)
+        self._peer_runs = PeerRuns()
+        self._handler: Handler = self._turns(handler)
+        self.relay = relay
+
+    def answer(self, method: str, given: Any) -> Reply:
+        """The reply to a call; a call that is none is refused like any other that cannot be answered."""
+        expected = METHODS.get(method)
+        if expected is None or not isinstance(given, dict) or given.keys() != expected:
+            return {"refused": "there is no such call."}
+        if method == "run_rounds":
+            return self._run_rounds(given)
+        call = getattr(self._handler, method)
+        if method == "rounds_status":
+            run = given["run"]
+            end = self._peer_runs.end(run) if type(run) is str else {"refused": "that run is not under way here."}
+            return dict(call(**given, end=end))
+        if method in _WITHOUT_LEDGER:
+            return dict(call(**given))
+        return dict(self._turns(lambda: call(**given)))
+
+    def close(self) -> None:
+        """Waits for the call under way, and answers no more."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _run_rounds(self, given: Mapping[str, Any]) -> Reply:
+        run = given["run"]
+        if type(run) is not str:
+            return {"refused": "that run was not joined."}
+        call = self._handler.run_rounds
+        return self._peer_runs.begin(
+            run, lambda: call(**given, relay=lambda *letters: self.relay(*letters), turn=self._turns)
+        )
