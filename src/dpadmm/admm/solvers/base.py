@@ -17,6 +17,7 @@ import numpy as np
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.setting import Setting
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.sets import ConvexSet
 from dpadmm.problems.shards import Shards
 from dpadmm.release.random_bits import Stream
 from dpadmm.release.sums import Query, Total
@@ -159,6 +160,12 @@ def slope_lengths(subproblem: Subproblem, point: FloatArray) -> FloatArray:
     shards, loss = subproblem.shards, subproblem.problem.loss
     bound = subproblem.weights * shards.counts * loss.gradient_bound(shards.row_bound)
     return bound + lengths(subproblem.penalty_gradient(point))
+
+
+def projection(domain: ConvexSet, emit: Emit) -> Callable[[FloatArray], FloatArray]:
+    """How a step's result comes into the set: a point that has no noise yet by a projection that is proved, or by none,
+    since the noise that follows pays for that; one that has noise always."""
+    return domain.project_always if emit is as_it_is else domain.project
 
 
 def as_it_is(value: FloatArray) -> FloatArray:

@@ -10,7 +10,17 @@ from dpadmm._arrays import FloatArray
 from dpadmm._fields import option
 from dpadmm._ranges import UPDATES, check_ranges
 from dpadmm.admm.setting import Setting
-from dpadmm.admm.solvers.base import Emit, Memory, Oracle, Solver, Subproblem, as_it_is, lengths, slope_lengths
+from dpadmm.admm.solvers.base import (
+    Emit,
+    Memory,
+    Oracle,
+    Solver,
+    Subproblem,
+    as_it_is,
+    lengths,
+    projection,
+    slope_lengths,
+)
 
 
 @dataclass(frozen=True)
@@ -45,9 +55,7 @@ class LocalUpdates(Solver):
     ) -> tuple[FloatArray, Memory]:
         point, total = memory.point, np.zeros_like(memory.point)
         pull = subproblem.kappa * subproblem.centre - subproblem.tilt
-        weight, domain = 1.0 / eta + subproblem.kappa, subproblem.problem.domain
-        # Noise that comes after a projection pays for one that is proved; for simulations, as owners refuse such sets.
-        project = domain.project_always if emit is as_it_is else domain.project
+        weight, project = 1.0 / eta + subproblem.kappa, projection(subproblem.problem.domain, emit)
         for _ in range(self.updates):
             slope = oracle(point) + subproblem.penalty_gradient(point)
             point = emit(project((point / eta + pull - slope) / weight))

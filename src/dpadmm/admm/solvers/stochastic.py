@@ -27,6 +27,7 @@ from dpadmm.admm.solvers.base import (
     Sums,
     as_it_is,
     lengths,
+    projection,
     slope_lengths,
     whole_units,
 )
@@ -90,10 +91,11 @@ class GradientSteps(LocalUpdates):
     ) -> tuple[FloatArray, Memory]:
         first = point = memory.point
         total, stretch = np.zeros_like(point), self._stretch(subproblem, eta)
+        project = projection(subproblem.problem.domain, emit)
         for _ in range(self.updates):
             slope = oracle(point) + subproblem.penalty_gradient(point)
             slope = slope + subproblem.tilt + subproblem.kappa * (point - subproblem.centre)
-            after = emit(self._near(first, subproblem.problem.domain.project_always(point - eta * slope)))
+            after = emit(self._near(first, project(point - eta * slope)))
             total = total + (after if stretch is None else point + stretch * (after - point))
             point = after
         answer = point if self.updates == 1 and stretch is None else total / self.updates

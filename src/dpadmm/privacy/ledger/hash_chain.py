@@ -15,9 +15,10 @@ import json
 import os
 import secrets
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -80,6 +81,8 @@ class Chain:
         """
         if not path.exists():
             raise InputError(f"there is no ledger at {str(path)!r}; create it first.")
+        if not reading:
+            _close_to_others(path)
         connection = connect(path)
         try:
             schema = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
@@ -238,6 +241,16 @@ def connect(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise InputError(f"ledger {str(path)!r} cannot be opened: {error}.") from None
     return connection
+
+
+def _close_to_others(path: Path) -> None:
+    """For its owner's eyes only, and by one name: SQLite's journal belongs to a name, and would not follow another."""
+    status = path.stat()
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        raise InputError(f"ledger {str(path)!r} has another name on this disk (a hard link); remove one of them.")
+    if stat.S_IMODE(status.st_mode) & 0o077:  # earlier versions left it open
+        with suppress(PermissionError):
+            path.chmod(0o600)
 
 
 def _place(path: Path) -> str:

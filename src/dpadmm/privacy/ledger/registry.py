@@ -66,6 +66,7 @@ class LedgerRegistry:
             ledger = SqliteLedger.create(path, dataset, data_digest, relation)
             self._note(path, dataset, data_digest)
             return ledger
+        self._check_journal(path, dataset, data_digest)  # before SQLite opens the file
         ledger = SqliteLedger.open(path)
         try:
             for what, found, expected in (
@@ -92,6 +93,18 @@ class LedgerRegistry:
                 f"the ledger of data set {dataset!r} was here and is gone: restore it from a backup. If there is "
                 f"none, remove {str(note)!r} and count its budget as spent."
             )
+
+    def _check_journal(self, path: Path, dataset: str, data_digest: str) -> None:
+        """A ledger that was moved after a crash must bring its journal: at its old place it would undo, once the ledger
+        is moved back, whatever was debited in between."""
+        for _, kept, _ in self._alike(dataset, data_digest):
+            for kind in ("-journal", "-wal"):
+                left = Path(kept["path"] + kind)
+                if kept["path"] != str(path.absolute()) and left.exists():
+                    raise InputError(
+                        f"ledger {str(path)!r} was moved without {str(left)!r}, which holds a change that a crash "
+                        f"interrupted. Move the ledger back to {kept['path']!r} and open it there once."
+                    )
 
     def _check_only(self, path: Path, dataset: str, data_digest: str) -> None:
         """A ledger that was moved is still the only one; a second one is not."""
