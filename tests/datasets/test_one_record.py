@@ -188,7 +188,7 @@ def test_whose_a_record_is_does_not_depend_on_another_record(
 def test_an_open_quotation_mark_or_a_long_cell_spoils_its_own_line_only(tmp_path: Path) -> None:
     """Arrow's reader took 19,894 records after such a mark for one value, and refused a file with a cell of 2 MB."""
     lines = [b"30,0.5,State,yes"] * 50_000
-    for wrong in (b'"31,0.5,State,yes', b"x" * 2_000_000 + b",0.5,State,yes", b"31,0\r5,State,yes"):
+    for wrong in (b"", b'"31,0.5,State,yes', b"x" * 2_000_000 + b",0.5,State,yes", b"31,0\r5,State,yes"):
         (tmp_path / "a.csv").write_bytes(b"\n".join([b"age,dose,work,ill", *lines[:100], wrong, *lines]))
         found = encoded(read_cells(tmp_path / "a.csv"), SCHEMA)
         assert np.flatnonzero(~found.rows.any(axis=1)).tolist() == [100]

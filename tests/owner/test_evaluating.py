@@ -10,6 +10,7 @@ import pytest
 from ledgers import amount
 from owners import play, refused
 
+from dpadmm.errors import Refused
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.events import LaplaceDpEvent, Relation
 from dpadmm.problems.losses import LOSSES
@@ -77,3 +78,23 @@ def test_equal_records_are_all_right_or_all_wrong(loss: str, width: int) -> None
         row, models = records.real_rows[0], draw.normal(size=(width, 3 if loss == "softmax" else 1))
         models -= np.outer(row, row @ models) / (row @ row)  # at right angles to the records
         assert known.mistakes(records, models.reshape(1, -1)).tolist() in ([0], [count])
+
+
+def test_an_evaluation_that_fails_is_paid_for_and_not_tried_again(
+    sample: ModuleType, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terms, tried = sample.agreement(evaluation_epsilon=0.5), []
+
+    def fail(*given: object) -> None:
+        tried.append(given)
+        raise FloatingPointError("0.123")
+
+    agent = sample.agent(path)
+    agent.join("run", terms)
+    monkeypatch.setattr("dpadmm.owner.answering.release_error", fail)
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"could not be computed\. It is paid for") as refusal:
+            agent.answer(sample.request(terms, "evaluation", inputs=np.zeros((1, 3))))
+        assert "0.123" not in str(refusal.value)
+    assert len(tried) == 1
+    assert agent.ledger.spent() == {LaplaceDpEvent(2.0): 1}

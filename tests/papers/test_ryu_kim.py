@@ -13,7 +13,7 @@ from dpadmm.admm.rounds import AgentState, absorb, begin, first_state, next_serv
 from dpadmm.admm.schedules import Fixed, Free53, Theorem53, Theorem54, Theorem55
 from dpadmm.admm.setting import Multiplier, PaperNoise, TotalBudget
 from dpadmm.admm.solvers.base import Memory, Subproblem
-from dpadmm.errors import InputError
+from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.claims import Claim
@@ -441,6 +441,16 @@ def test_where_no_projection_is_proved_a_point_of_the_set_is_released(simulated,
         release, _ = solve_and_perturb(plan, replace(state, memory=huge), shards, common, 1, random_bits(1, range(3)))
     assert CONIC["polyhedron"].contains(release.value).all()
     np.testing.assert_array_equal(state.memory.point, before)
+
+
+def test_noise_after_a_projection_that_is_not_proved_is_no_release(simulated, terms):
+    """In its place a point of the set was taken, which one record could decide: epsilon 31 for a printed 1."""
+    shards = simulated()
+    plan = ALGORITHMS["out-g"].plan(terms(Problem(domain=CONIC["polyhedron"]), shards), Multiplier(1.0))
+    state, common = begin(plan), np.repeat(first_state(plan, 1).server.common, 3, axis=0)
+    huge = replace(state, memory=Memory(np.full((3, 3), 1e200)))
+    with pytest.raises(ConvergenceError, match="a point to project is beyond"):
+        solve_and_perturb(plan, huge, shards, common, 1, random_bits(1, range(3)))
 
 
 def test_objective_perturbation_of_an_exact_solver_needs_a_rho_that_does_not_follow_its_noise(simulated, terms):

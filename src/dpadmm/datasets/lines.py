@@ -29,8 +29,8 @@ def read_lines(path: Path) -> pyarrow.Table:
         path: The file; its first line names the columns.
 
     Returns:
-        A record for every line that is not empty, in their order. One with too few or too many cells, or with
-        quotation marks that do not fit, is a record without values.
+        A record for every line, in their order, so that their number does not depend on what they hold. One with too
+        few or too many cells, an empty one too, or with quotation marks that do not fit, is a record without values.
 
     Raises:
         InputError: The first line names no columns.
@@ -39,7 +39,7 @@ def read_lines(path: Path) -> pyarrow.Table:
     import pyarrow as pa
 
     with path.open("rb") as file:
-        lines = (line for line in (each.rstrip(b"\r\n") for each in file) if line)
+        lines = (line.rstrip(b"\r\n") for line in file)
         names = _cells(next(lines, b"").removeprefix(_MARK))
         if names is None or not any(names):
             raise InputError(f"{path}: the first line names no columns.")
@@ -64,7 +64,7 @@ def _records(lines: Iterable[bytes], width: int) -> Iterator[list[bytes] | list[
 def _cells(line: bytes) -> list[bytes] | None:
     """What stands between the commas; None where quotation marks do not fit, or a quoted cell is very long."""
     if b'"' not in line:
-        return line.split(b",")
+        return line.split(b",") if line else None
     try:
         (found,) = csv.reader([line.decode(_BYTES)], strict=True)
     except (csv.Error, ValueError):

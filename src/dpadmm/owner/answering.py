@@ -23,6 +23,7 @@ from dpadmm.owner.request import EVALUATION, Request
 from dpadmm.privacy.events import digest
 from dpadmm.privacy.filter import Cap
 from dpadmm.privacy.ledger.protocol import Ledger, Step, Stored
+from dpadmm.privacy.mechanisms import Mechanism
 from dpadmm.problems.shards import Shards
 from dpadmm.spec.declare import SKIP, WAIT
 
@@ -78,11 +79,8 @@ class RunState:
                 raise Refused(f"run {self.name!r}, step {step} was answered for other inputs.")
             return self._handed_on(stored)
         in_force = cap()
-        if request.step == EVALUATION:
-            release, state, round = self._evaluate(inputs[0]), self.state, self.round
-        else:
-            round = int(request.step)
-            release, state = self._round_or_nothing(round, request.last_used, inputs)
+        round = self.round if request.step == EVALUATION else int(request.step)
+        release, state = self._made_or_nothing(request, inputs)
         kept = {**state.to_arrays(), "round": np.array(round)}
         made = Step(self.name, step, mark, release.events, release.value, kept, self.position)
         stored = self.ledger.commit(made, in_force)
@@ -108,23 +106,24 @@ class RunState:
         elif not 1 <= int(request.step) <= self.plan.setting.rounds:
             raise Refused(f"the terms of run {self.name!r} have no such step.")
 
-    def _round_or_nothing(
-        self, round: int, last_used: int | None, inputs: list[FloatArray]
-    ) -> tuple[Release, AgentState]:
-        """The release of a round; an empty one where it cannot be computed.
+    def _made_or_nothing(self, request: Request, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
+        """The release of a step and the state after it; an empty release where it cannot be computed.
 
         What public numbers forbid is refused, and costs nothing. No other failure is known. If there is one, it may
         depend on records and noise, so it is paid for like an answer: who asks again must not be given fresh noise.
         """
+        evaluation = self.plan.evaluation if request.step == EVALUATION else None
         try:
-            return self._round(round, last_used, inputs)
+            if evaluation is not None:
+                return self._evaluate(evaluation, inputs[0]), self.state
+            return self._round(int(request.step), request.last_used, inputs)
         except (InputError, Refused):
             raise
         except Exception:
             if self.policy is None:
                 raise
-            empty = np.zeros((self._rows, 0))
-            return Release(empty, self.plan.noise_in(round).events), self.state
+            events = self.plan.noise_in(int(request.step)).events if evaluation is None else evaluation.events()
+            return Release(np.zeros((self._rows, 0)), events), self.state
 
     def _round(self, round: int, last_used: int | None, inputs: list[FloatArray]) -> tuple[Release, AgentState]:
         following = self.round + 1
@@ -139,10 +138,9 @@ class RunState:
         state = self._caught_up(round, rows, in_use)
         return solve_and_perturb(self.plan, state, self.shards, rows[-1], round, self.random_bits(round))
 
-    def _evaluate(self, model: FloatArray) -> Release:
-        assert self.plan.evaluation is not None
+    def _evaluate(self, mechanism: Mechanism, model: FloatArray) -> Release:
         rows = self._to_rows(model)
-        return release_error(self.plan.setting, self.plan.evaluation, self.shards, rows, self.random_bits(0))
+        return release_error(self.plan.setting, mechanism, self.shards, rows, self.random_bits(0))
 
     @property
     def _rows(self) -> int:

@@ -235,7 +235,9 @@ class DataSpec:
         first=True,
     )
     split: str = option(
-        "random", help="How records are split: random, by-label, dirichlet or dirichlet:NUMBER.", panel=DATA
+        "random",
+        help="How records are split: random, by-label, dirichlet or dirichlet:NUMBER. Who owns what is taken as given.",
+        panel=DATA,
     )
     test: float | None = option(
         None, help="Records held out: a count, or a share below 1.", panel=DATA, shown="5222 of Adult, else a fifth"

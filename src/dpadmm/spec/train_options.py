@@ -163,7 +163,7 @@ class TrainOptions(TypedDict, total=False):
     """Agents to split the records over, where no column names owners."""
 
     split: str | None
-    """How records are split: random, by-label, dirichlet or dirichlet:NUMBER."""
+    """How records are split: random, by-label, dirichlet or dirichlet:NUMBER. Who owns what is taken as given."""
 
     test: float | None
     """Records held out: a count, or a share below 1."""

@@ -164,3 +164,15 @@ def test_numbers_and_text_in_one_column_are_text(sqlite, monkeypatch, size):
     sqlite.run("CREATE TABLE records (a)", rows=[(1,), (0.5,), (MARKER,), (2.0,)])
     assert sqlite.source().table().to_pydict() == {"a": ["0.5", "1", "2", MARKER]}
     assert sqlite.source().table(["a"]).to_pydict() == {"a": ["0.5", "1", "2", MARKER]}
+
+
+def test_a_value_that_python_has_none_for_keeps_no_other_record_away(postgres):
+    """Each of these made the whole query fail, so one record decided whether its owner took part."""
+    postgres.run(
+        "CREATE TABLE records (n integer, at timetz, span interval, raw json, deep jsonb)",
+        "INSERT INTO records VALUES (1, '24:00:00+00', '100000000 years', ('1' || repeat('0', 5000))::json, '{}'), "
+        "(2, '06:07+00', '1 day', (repeat('[', 3000) || repeat(']', 3000))::json, '[1]')",
+    )
+    found = postgres.source().table()
+    assert found.column("n").to_pylist() == [1, 2]
+    assert found.column("at").to_pylist() == [None, "06:07:00+00:00"]

@@ -45,10 +45,12 @@ class LocalUpdates(Solver):
     ) -> tuple[FloatArray, Memory]:
         point, total = memory.point, np.zeros_like(memory.point)
         pull = subproblem.kappa * subproblem.centre - subproblem.tilt
-        weight = 1.0 / eta + subproblem.kappa
+        weight, domain = 1.0 / eta + subproblem.kappa, subproblem.problem.domain
+        # Noise that comes after a projection pays for one that is proved; for simulations, as owners refuse such sets.
+        project = domain.project_always if emit is as_it_is else domain.project
         for _ in range(self.updates):
             slope = oracle(point) + subproblem.penalty_gradient(point)
-            point = emit(subproblem.problem.domain.project_always((point / eta + pull - slope) / weight))
+            point = emit(project((point / eta + pull - slope) / weight))
             total = total + point
         return (point if self.updates == 1 else total / self.updates), Memory(point)
 

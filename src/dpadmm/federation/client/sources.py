@@ -214,21 +214,22 @@ def _read_only(connection: Connection, url: URL) -> Connection:
         driver.text_factory = lambda raw: raw.decode(errors="replace")  # text that is no UTF-8 is no error
     if url.get_backend_name() == "postgresql":
         connection = connection.execution_options(postgresql_readonly=True)
-        _take_any_date(connection.connection.dbapi_connection)
+        _take_any_value(connection.connection.dbapi_connection)
     return connection
 
 
-def _take_any_date(driver: Any) -> None:
-    """A date that Python has none for, such as infinity, is missing; it must not keep the other records from us."""
-    from psycopg import DataError
+def _take_any_value(driver: Any) -> None:
+    """What Python has no value for (a date such as infinity, JSON of any depth) is missing; it must not keep the other
+    records from us."""
     from psycopg.types import datetime as known
+    from psycopg.types.string import TextLoader
 
     def lenient(loader: type[Any]) -> type[Any]:
         class Lenient(loader):  # type: ignore[misc]
             def load(self, data: Any) -> Any:
                 try:
                     return super().load(data)
-                except DataError:
+                except Exception:
                     return None
 
         return Lenient
@@ -238,6 +239,10 @@ def _take_any_date(driver: Any) -> None:
         ("timestamp", known.TimestampLoader),
         ("timestamptz", known.TimestamptzLoader),
         ("time", known.TimeLoader),
+        ("timetz", known.TimetzLoader),
+        ("interval", known.IntervalLoader),
+        ("json", TextLoader),
+        ("jsonb", TextLoader),
     ):
         driver.adapters.register_loader(name, lenient(loader))
 
