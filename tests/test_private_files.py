@@ -74,10 +74,21 @@ def test_folder_below_one_that_everybody_can_write_to_is_refused(tmp_path: Path)
     open_to_all = tmp_path / "open"
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
-    with pytest.raises(InputError, match="everybody can replace"):
-        private_folder(open_to_all / "state")
+    shared = _shared_group()
+    if shared is not None:
+        os.chown(open_to_all, -1, shared)
+    for rights in (0o777, 0o707, *([0o775] if shared is not None else [])):
+        open_to_all.chmod(rights)
+        with pytest.raises(InputError, match=f"others can replace .* 'chmod go-w {open_to_all}'"):
+            private_folder(open_to_all / "state")
     open_to_all.chmod(0o1777)  # as /tmp is
     private_folder(open_to_all / "state")
+
+
+def _shared_group() -> int | None:
+    """A group that is not this user's own, if there is one."""
+    mine = os.getegid()
+    return next((group for group in os.getgroups() if group != mine), NOBODY if os.geteuid() == 0 else None)
 
 
 def test_what_is_written_is_read_again(folder: Path) -> None:
@@ -227,6 +238,11 @@ def test_what_another_user_has_put_there_is_refused(folder: Path, tmp_path: Path
     os.chown(theirs, NOBODY, NOBODY)
     with pytest.raises(InputError, match="belongs to another user"):
         private_folder(theirs)
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    os.chown(parent, NOBODY, NOBODY)
+    with pytest.raises(InputError, match="another user can replace"):
+        private_folder(parent / "state")
     policy = tmp_path / "policy.toml"
     policy.write_text("epsilon = 9\n")
     os.chown(policy, NOBODY, NOBODY)

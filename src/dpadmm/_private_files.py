@@ -8,10 +8,7 @@ closed to others, so nobody else can change what lies in it between a check and 
 from __future__ import annotations
 
 import errno
-import fcntl
-import grp
 import os
-import pwd
 import secrets
 import stat
 from collections.abc import Iterator
@@ -21,8 +18,9 @@ from pathlib import Path
 from dpadmm.errors import InputError
 
 LARGEST = 1 << 20  # bytes of a file, unless told otherwise
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a named pipe must not keep us waiting
+_CLOSED = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)  # where there are none, nothing here is called
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOSED
+_FILE = _CLOSED | getattr(os, "O_NONBLOCK", 0)  # a named pipe must not keep us waiting
 
 
 def state_folder() -> Path:
@@ -38,7 +36,7 @@ def private_folder(path: Path) -> Path:
     """A folder that only this user can use: made where there is none, with its parents, or checked.
 
     Args:
-        path: The folder. Parents that exist are left as they are, but one that everybody may write to is refused.
+        path: The folder. Parents that exist are left as they are, but one that others may write to is refused.
 
     Returns:
         The same path.
@@ -54,10 +52,10 @@ def private_folder(path: Path) -> Path:
             continue
         except OSError as error:
             raise InputError(f"folder {str(parent)!r} cannot be used: {error.strerror}.") from None
-        if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-            raise InputError(
-                f"everybody can replace what lies in {str(parent)!r}: 'chmod o-w {parent}', or use another."
-            )
+        if found.st_uid not in (os.geteuid(), 0):
+            raise InputError(f"another user can replace what lies in {str(parent)!r}; use a folder of your own.")
+        if _others_write(found) and not found.st_mode & stat.S_ISVTX:
+            raise InputError(f"others can replace what lies in {str(parent)!r}: 'chmod go-w {parent}', or use another.")
     if not os.path.lexists(path):
         _make(path)
     os.close(_opened_folder(path))
@@ -112,15 +110,22 @@ def _check_file(file: int, path: Path, private: bool = True) -> os.stat_result:
         raise InputError(f"file {str(path)!r} belongs to another user; make one of your own.")
     if private and mode & 0o077:
         raise InputError(f"others have rights to the file {str(path)!r}: 'chmod 600 {path}'.")
-    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _only_member(found.st_gid)):
+    if _others_write(found):
         raise InputError(f"others can write to the file {str(path)!r}: 'chmod go-w {path}'.")
     if private and found.st_nlink != 1:
         raise InputError(f"file {str(path)!r} has a second name (a hard link); remove both and make it again.")
     return found
 
 
+def _others_write(found: os.stat_result) -> bool:
+    return bool(found.st_mode & stat.S_IWOTH) or bool(found.st_mode & stat.S_IWGRP and not _only_member(found.st_gid))
+
+
 def _only_member(group: int) -> bool:
     """Whether a group is this user's own, which many systems give files to."""
+    import grp
+    import pwd
+
     try:
         mine, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
@@ -321,6 +326,8 @@ def locked(path: Path) -> Iterator[bool]:
     Yields:
         Whether nobody else holds it.
     """
+    import fcntl
+
     with _inside(path) as folder:
         file = _open(path, os.O_RDWR | os.O_CREAT, folder)
     try:

@@ -24,14 +24,20 @@ def serve(folder: OwnerFolder, tell: Callable[[str], None], show: Callable[[dict
         show: Told what was asked, agreed and refused.
 
     Raises:
-        InputError: The agent runs already.
+        InputError: The agent runs already, or the extra is not installed.
     """
     from dpadmm.federation.cards import TLS_NAME
     from dpadmm.federation.client.dispatch import Dispatcher
     from dpadmm.federation.client.handler import Handler
-    from dpadmm.federation.grpc.agent import Party
-    from dpadmm.federation.grpc.agent import serve as connect
 
+    try:
+        from dpadmm.federation.grpc.agent import Party
+        from dpadmm.federation.grpc.agent import serve as connect
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"'agent start' needs the package {error.name!r}, which comes with an extra: "
+            f"pip install 'dpadmm[federation]'."
+        ) from None
     os.umask(0o077)  # whatever this process writes is its owner's
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

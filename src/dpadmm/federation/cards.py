@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -293,11 +293,14 @@ def _check_certificate(data: object, name: str) -> None:
         names = kinds.get(x509.SubjectAlternativeName.oid)
         limits = kinds.get(x509.BasicConstraints.oid)
         holder = [attribute.value for attribute in found.subject]
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.DuplicateExtension):
+        lasting = found.not_valid_before_utc <= found.not_valid_after_utc
+    except NotGenuine:
+        raise
+    except Exception:  # whatever a parser finds wrong with what strangers sent
         raise NotGenuine("the card's certificate is none, or is not signed by its own key") from None
     if not isinstance(limits, x509.BasicConstraints) or limits.ca:
         raise NotGenuine("the card's certificate must not sign others")
     if not isinstance(names, x509.SubjectAlternativeName) or list(names) != [x509.DNSName(TLS_NAME)]:
         raise NotGenuine(f"the card's certificate must be for {TLS_NAME!r}")
-    if holder != [name]:
-        raise NotGenuine("the card's certificate is for another name")
+    if holder != [name] or not lasting:
+        raise NotGenuine("the card's certificate is for another name, or for no time")

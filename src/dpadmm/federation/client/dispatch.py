@@ -6,7 +6,7 @@ a graph have a thread of their own, which takes its turns in that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -63,10 +63,12 @@ class Dispatcher:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _run_rounds(self, given: Mapping[str, Any]) -> Reply:
-        run = given["run"]
-        if type(run) is not str:
-            return {"refused": "that run was not joined."}
-        call = self._handler.run_rounds
-        return self._peer_runs.begin(
-            run, lambda: call(**given, relay=lambda *letters: self.relay(*letters), turn=self._turns)
-        )
+        run, handler = given["run"], self._handler
+        known = handler.rounds_status(run, None)
+        if "refused" in known:  # nothing is kept of runs that were not joined
+            return known
+        return self._peer_runs.begin(run, lambda: handler.run_rounds(**given, relay=self._tell, turn=self._turns))
+
+    def _tell(self, run: str, round: int, letters: Mapping[str, bytes], timeout: float) -> Collection[str]:
+        """By the connection that there is when it is told."""
+        return self.relay(run, round, letters, timeout)

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpadmm._files import read_json
+from dpadmm._files import atomic_write, read_json
 from dpadmm._private_files import private_folder, state_folder, write_private
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation, digest
@@ -131,10 +131,13 @@ class LedgerRegistry:
         note = self.folder / f"{digest(dataset)[:16]}.json"
         text = json.dumps({"dataset": dataset, "data": data_digest, "path": str(path.absolute())})
         if not note.exists() or note.read_text() != text:
-            write_private(note, text)
+            (write_private if os.name == "posix" else atomic_write)(note, text)
 
     def _close_to_others(self) -> None:
         """Makes the folder private: a note names records by their digest, against which guesses can be checked."""
+        if os.name != "posix":  # whose users have no modes
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return
         if self.folder.is_dir() and not self.folder.is_symlink() and self.folder.stat().st_uid == os.geteuid():
             self.folder.chmod(0o700)  # earlier versions left it open
         private_folder(self.folder)
