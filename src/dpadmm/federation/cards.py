@@ -48,6 +48,7 @@ TERMS = "dpadmm terms"
 RELEASE = "dpadmm release"
 DECISION = "dpadmm decision"
 NEIGHBOUR = "dpadmm neighbour"
+REQUEST = "dpadmm request"
 
 
 class NotGenuine(Exception):
