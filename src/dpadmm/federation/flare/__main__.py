@@ -59,7 +59,7 @@ def start(kit: Path, owner: OwnerFolder) -> None:
     settings = ["--set", "secure_train=true", f"uid={owner.name}", "org=owner", "config_folder=config"]
     os.chdir(kit)
     command = [sys.executable, "-I", "-u", "-m", module, *given, *settings]
-    os.execve(sys.executable, command, {**environment(), "NVFLARE_SECURE_LOGGING": "true"})
+    os.execve(sys.executable, command, environment())
 
 
 def job(spec: Path, home: Federation, folder: Path) -> None:

@@ -56,7 +56,8 @@ class RunController(Controller):
         folder = RunFolder(home.runs / self._run)
         with locked((self._folder / "keys" / "lock").absolute()) as mine:
             if not mine:
-                return self.system_panic("another process already serves this federation", fl_ctx)
+                self.system_panic("another process already serves this federation", fl_ctx)
+                return
             present = self._gather(abort_signal)
             folder.note(f"FLARE's job {job} with {', '.join(present)}")
             self._session = Session(home.identity(), job, present, partial(self._send, abort_signal, ASK))

@@ -108,7 +108,8 @@ class ClosedLauncher(ClientProcessJobLauncher):
 
 def environment() -> dict[str, str]:
     """What FLARE's processes of an owner are told of the environment."""
-    return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    told = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    return {**told, "NVFLARE_SECURE_LOGGING": "true"}  # no values in FLARE's tracebacks
 
 
 def job_name(req: Message) -> str:
