@@ -107,6 +107,11 @@ class FlareFederation:
                 start_new_session=True,
             )  # fmt: skip
 
+    def connected(self) -> set[str]:
+        """Who has logged in at FLARE's server, as its log says."""
+        log = (self.home / "server.log").read_text(errors="replace")
+        return {name for name in self.owners if f"Client: New client {name}" in log}
+
     def flare(self, *words: str) -> str:
         """One of FLARE's own commands."""
         surroundings = {**os.environ, "HOME": str(self.home)}

@@ -26,7 +26,7 @@ from dialled_federation import Town
 from evil_coordinator import WELCOME, Evil, request
 from streams import until
 
-from dpadmm.federation.cards import TLS_NAME
+from dpadmm.federation.certificates import TLS_NAME
 from dpadmm.federation.client.dispatch import METHODS, Dispatcher
 from dpadmm.federation.client.handler import Handler
 from dpadmm.federation.frames import decode, encode

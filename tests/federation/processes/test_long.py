@@ -118,7 +118,7 @@ def test_a_run_goes_on_without_an_owner_and_takes_it_in_again(
 
 
 def test_thirty_owners_as_processes_finish_a_hundred_rounds(process_federation: ModuleType, tmp_path: Path) -> None:
-    names = tuple(f"owner-{number}" for number in range(30))
+    names = tuple(f"owner-{number:02}" for number in range(30))
     with process_federation.ProcessFederation(tmp_path, owners=names, counts=(50,) * 30) as town:
         process_federation.until(lambda: town.present() == set(names), 300.0)
         folder = town.prepare("thirty", rounds=100, owners=list(names), timeout=120.0)

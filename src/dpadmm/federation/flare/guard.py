@@ -34,7 +34,7 @@ from nvflare.private.scheduler_constants import ShareableHeader
 from nvflare.utils.job_launcher_utils import generate_client_command, get_credential_env
 from nvflare.utils.process_utils import spawn_process
 
-from dpadmm.federation.client.sources import PASSWORD
+from dpadmm.federation.client.databases import PASSWORD
 
 KEPT = ("CHECK_RESOURCE", "CANCEL_RESOURCE", "START_JOB", "ABORT", "NOTIFY_JOB_STATUS")
 ENVIRONMENT = (
