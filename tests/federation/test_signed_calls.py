@@ -15,7 +15,7 @@ from coordinated_runs import all_once, coefficients
 from dpadmm.federation.cards import REQUEST, TERMS
 from dpadmm.federation.frames import decode, encode
 from dpadmm.federation.server.coordinator import Coordinator
-from dpadmm.federation.signed_calls import WAITING, Desk, Session
+from dpadmm.federation.signed_calls import WAITING, Desk, Session, tell
 
 JOB = "43397a13-7292-4051-a8a9-b36a7df80a35"
 
@@ -135,3 +135,60 @@ def test_who_answers_what_is_no_message_is_missing(lived: Any) -> None:
     answers = {"ahorn": b"nonsense", "birke": encode([]), "eiche": encode({"said": 1})}
     session = Session(lived.coordinator, JOB, lived.owners, lambda *_: answers)
     assert session.ask("introduce", {name: {} for name in lived.owners}, 1.0) == {"eiche": {"said": 1}}
+
+
+# -- letters between neighbours ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def together(lived: Any) -> tuple[Session, list[str]]:
+    """A session in which Ahorn and Birke run the rounds of a graph together, and who was told something."""
+    told: list[str] = []
+
+    def send(requests: Mapping[str, bytes], seconds: float) -> Mapping[str, bytes]:
+        told.extend(requests)
+        return dict.fromkeys(requests, encode({"heard": 1}))
+
+    session = Session(lived.coordinator, JOB, lived.owners, send)
+    session.ask("run_rounds", {name: {"run": "study"} for name in ("ahorn", "birke")}, 1.0)
+    told.clear()
+    return session, told
+
+
+def test_a_letter_reaches_a_neighbour_and_its_sender_hears_of_that(together: tuple[Session, list[str]]) -> None:
+    session, told = together
+    assert tell(lambda data, _: session.pass_on("ahorn", data), "study", 1, {"birke": b"sealed"}, 5.0) == ["birke"]
+    assert told == ["birke"]
+
+
+@pytest.mark.parametrize(
+    ("sender", "run", "receivers"),
+    [
+        ("ahorn", "other", ["birke"]),
+        ("ahorn", "study", ["eiche"]),
+        ("ahorn", "study", ["birke", "eiche"]),
+        ("ahorn", "study", ["ahorn"]),
+        ("eiche", "study", ["birke"]),
+        ("linde", "study", ["birke"]),
+    ],
+)
+def test_letters_go_only_between_owners_that_run_rounds_together(
+    together: tuple[Session, list[str]], sender: str, run: str, receivers: list[str]
+) -> None:
+    session, told = together
+    letters = dict.fromkeys(receivers, b"sealed")
+    assert tell(lambda data, _: session.pass_on(sender, data), run, 1, letters, 5.0) == []
+    assert told == []
+
+
+@pytest.mark.parametrize("data", [None, b"", b"nonsense", encode([]), encode({"run": "study"})])
+def test_what_is_no_letter_is_passed_on_to_nobody(together: tuple[Session, list[str]], data: Any) -> None:
+    session, told = together
+    assert decode(session.pass_on("ahorn", data)) == {"told": []}
+    assert told == []
+
+
+@pytest.mark.parametrize("reply", [None, b"", b"nonsense", encode([]), encode({}), encode({"told": 7})])
+def test_a_coordinator_that_does_not_say_who_was_told_is_out_of_reach(reply: Any) -> None:
+    with pytest.raises(OSError, match="Error"):
+        tell(lambda *_: reply, "study", 1, {"birke": b"sealed"}, 5.0)

@@ -7,12 +7,13 @@ believes the card that it has pinned. A call that was sent before, to somebody e
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from dpadmm.federation.cards import REQUEST, Card, NotGenuine
 from dpadmm.federation.client.dispatch import Dispatcher, encoded_answer
-from dpadmm.federation.frames import FrameError, decode, encode
+from dpadmm.federation.frames import FrameError, decode, encode, letters_in
 from dpadmm.federation.identity import Identity
 
 WAITING = 4  # requests that wait while one is answered
@@ -51,6 +52,27 @@ class Session:
             if isinstance(reply, dict):
                 found[name] = reply
         return found
+
+    def pass_on(self, sender: str, data: Any) -> bytes:
+        """Passes letters on between owners that run rounds together, and says who has got one.
+
+        Args:
+            sender: Whose letters they are, as the transport says; the letters themselves are signed and sealed.
+            data: What it sent.
+
+        Returns:
+            The reply, which `tell` reads.
+        """
+        told: list[str] = []
+        with suppress(FrameError):
+            run, round, letters, seconds = letters_in(decode(data))
+            together = self.together.get(run, frozenset())
+            if sender in together and letters.keys() <= together - {sender}:
+                given = {"run": run, "sender": sender, "round": round}
+                calls = {name: {**given, "sealed": sealed} for name, sealed in letters.items()}
+                found = self.ask("hear", calls, seconds)
+                told = [name for name in letters if "heard" in found.get(name, ())]
+        return encode({"told": told})
 
     def _signed(self, owner: str, method: str, call: Mapping[str, Any]) -> bytes:
         with self._lock:
@@ -99,6 +121,32 @@ class Desk:
             raise NotGenuine("this request was sent before")
         self._seen.add(number)  # only the coordinator's own signatures make it longer
         return method, body
+
+
+def tell(
+    carry: Callable[[bytes, float], Any], run: str, round: int, letters: Mapping[str, bytes], seconds: float
+) -> Collection[str]:
+    """Tells neighbours through the coordinator.
+
+    Args:
+        carry: Takes bytes to the coordinator's `Session.pass_on` within so many seconds, and brings its reply.
+        run: The run's name.
+        round: The round that the letters are of.
+        letters: A letter for each neighbour.
+        seconds: How long they may take.
+
+    Returns:
+        Who has got its letter.
+
+    Raises:
+        OSError: The coordinator cannot be reached.
+    """
+    try:
+        body = encode({"run": run, "round": round, "letters": dict(letters), "timeout": float(seconds)})
+        told = decode(carry(body, float(seconds)))["told"]
+        return [name for name in letters if name in told]
+    except (FrameError, KeyError, TypeError) as error:
+        raise OSError(type(error).__name__) from None
 
 
 def _refused(why: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,8 +20,7 @@ from dpadmm.federation.client.dispatch import Dispatcher
 from dpadmm.federation.client.handler import Handler
 from dpadmm.federation.client.owner_folder import OwnerFolder
 from dpadmm.federation.flare import ASK, READY, RELAY
-from dpadmm.federation.frames import FrameError, decode, encode
-from dpadmm.federation.signed_calls import Desk
+from dpadmm.federation.signed_calls import Desk, tell
 
 
 class AgentExecutor(Executor):
@@ -57,7 +55,7 @@ class AgentExecutor(Executor):
         self._open.enter_context(self._owner.running())
         self._open.enter_context(one_thread_pool())
         engine = fl_ctx.get_engine()
-        dispatcher = Dispatcher(partial(Handler, self._owner), partial(_relay, engine))
+        dispatcher = Dispatcher(partial(Handler, self._owner), partial(tell, partial(_carry, engine)))
         self._open.callback(dispatcher.close)
         desk = Desk(dispatcher, self._owner.coordinator(), self._owner.name, str(fl_ctx.get_job_id()))
         engine.register_aux_message_handler(topic=READY, message_handle_func=lambda **_: make_reply(ReturnCode.OK))
@@ -66,13 +64,7 @@ class AgentExecutor(Executor):
         )
 
 
-def _relay(engine: Any, run: str, round: int, letters: Mapping[str, bytes], seconds: float) -> Collection[str]:
-    """Tells neighbours through the coordinator; who has got its letter."""
-    try:
-        body = encode({"run": run, "round": round, "letters": dict(letters), "timeout": float(seconds)})
-        with engine.new_context() as fl_ctx:
-            found = engine.send_aux_request(["server"], RELAY, Shareable({"body": body}), float(seconds), fl_ctx)
-        told = decode(found["server"].get("body"))
-        return [name for name in letters if name in told["told"]]
-    except (FrameError, KeyError, TypeError) as error:
-        raise OSError(type(error).__name__) from None
+def _carry(engine: Any, body: bytes, seconds: float) -> Any:
+    with engine.new_context() as fl_ctx:
+        found = engine.send_aux_request(["server"], RELAY, Shareable({"body": body}), seconds, fl_ctx)
+    return found["server"].get("body")

@@ -18,7 +18,6 @@ from nvflare.apis.signal import Signal
 
 from dpadmm._private_files import locked
 from dpadmm.federation.flare import ASK, READY, RELAY
-from dpadmm.federation.frames import FrameError, decode, encode, letters_in
 from dpadmm.federation.server.coordinator import Coordinator
 from dpadmm.federation.server.federation import Federation
 from dpadmm.federation.server.run_folder import RunFolder
@@ -90,17 +89,5 @@ class RunController(Controller):
             return {name: body for name, body in found if body is not None}
 
     def _relay(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
-        """Passes letters on between owners that run rounds together; they are signed and sealed."""
-        told: list[str] = []
-        sender, session = fl_ctx.get_peer_context().get_identity_name(), self._session
-        try:
-            run, round, letters, seconds = letters_in(decode(request.get("body")))
-        except FrameError as error:
-            self.log_warning(fl_ctx, f"{sender}: {error}")
-            return Shareable({"body": encode({"told": told})})
-        together = session.together.get(run, frozenset()) if session is not None else frozenset()
-        if session is not None and sender in together and letters.keys() <= together - {sender}:
-            calls = {name: {"run": run, "sender": sender, "round": round, "sealed": letters[name]} for name in letters}
-            found = session.ask("hear", calls, seconds)
-            told = [name for name in letters if "heard" in found.get(name, ())]
-        return Shareable({"body": encode({"told": told})})
+        sender = fl_ctx.get_peer_context().get_identity_name()
+        return Shareable({"body": self._session.pass_on(sender, request.get("body")) if self._session else b""})

@@ -107,9 +107,8 @@ class ClosedLauncher(ClientProcessJobLauncher):
 
 
 def environment() -> dict[str, str]:
-    """What FLARE's processes of an owner are told of the environment."""
-    told = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-    return {**told, "NVFLARE_SECURE_LOGGING": "true"}  # no values in FLARE's tracebacks
+    """What FLARE's processes of an owner are told of the environment; and that tracebacks show no values."""
+    return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ} | {"NVFLARE_SECURE_LOGGING": "true"}
 
 
 def job_name(req: Message) -> str:
