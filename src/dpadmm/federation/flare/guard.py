@@ -91,7 +91,7 @@ class Bodyless(RequestProcessor):
 
     def process(self, req: Message, app_ctx: Any) -> Message:
         bare = Message(topic=self._topic, body={})
-        bare.set_headers({name: req.get_header(name) for name in _HEADERS if type(req.get_header(name)) is str})
+        bare.set_headers({name: req.get_header(name) for name in _HEADERS if type(req.get_header(name)) in (str, int)})
         bare.set_header(RequestHeader.JOB_ID, job_name(req))
         bare.set_header(RequestHeader.JOB_META, job_meta(req))
         return self._honest.process(bare, app_ctx)
