@@ -25,7 +25,7 @@ from secrets import token_hex
 from typing import Any
 
 from dpadmm._fields import from_table
-from dpadmm._files import parse_json, parse_toml
+from dpadmm._files import json_value, parse_json, parse_toml
 from dpadmm._private_files import (
     append_private,
     locked,
@@ -221,7 +221,7 @@ class OwnerFolder:
         found = []
         for line in text.splitlines()[-count:]:
             with suppress(ValueError):
-                entry = json.loads(line)
+                entry = json_value(line)
                 if isinstance(entry, dict):
                     found.append(entry)
         return found
