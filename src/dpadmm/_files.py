@@ -81,7 +81,7 @@ def opened(path: Path, what: str, limit: int | None = None) -> Iterator[IO[bytes
         InputError: It is missing, something else (a folder, a pipe, a device), or too long.
     """
     try:
-        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _WAITS_NOT))
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _WAITS_NOT))  # noqa: SIM115
     except OSError as error:
         raise InputError(f"{what} {str(path)!r} cannot be read: {error.strerror}.") from None
     except ValueError:  # a zero character

@@ -37,6 +37,8 @@ KEY_PARTS = 20  # of a dotted key in TOML
 
 # Tables.
 COLUMNS = 100_000  # of records
+HEADER = 10_000_000  # bytes of a first line
+CELLS_PER_BYTE = 1_000  # in Parquet, which can say once what many rows have
 METRICS = 1_000  # columns of what a run has measured
 CELLS = 500_000_000  # of records: rows times columns
 GAPS = 8  # cells of a grid of rounds and runs per row of its file

@@ -185,7 +185,7 @@ def _run(
             hint = f"interrupted; to go on: dpadmm train --out {out} --resume"
         else:
             hint = "interrupted; with --out a run can be resumed."
-        err().print(hint, soft_wrap=True, markup=False)
+        err().print(hint, soft_wrap=True)
         raise typer.Exit(130) from None
     for warning in result.warnings:
         print_warning(warning)

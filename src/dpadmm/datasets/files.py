@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpadmm._tables import csv_file, parquet_file
 from dpadmm.datasets.cells import class_cells, class_numbers, numbers, texts
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.encoding import Column, Encoder, Numeric
@@ -25,7 +26,7 @@ TASKS = ("classification", "regression")
 def read_table(path: str | Path, text: Collection[str] = ()) -> pyarrow.Table:
     """The file as a table of one record or more; columns in `text` are kept as written ("01" stays "01")."""
     import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import csv
 
     path = Path(path)
     suffix = path.suffix.lower()
@@ -38,9 +39,9 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> pyarrow.Table:
     try:
         if suffix == ".csv":
             written = csv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
-            table = csv.read_csv(path, convert_options=written)
+            table = csv_file(path, convert_options=written)
         else:
-            table = parquet.ParquetFile(path).read()
+            table = parquet_file(path)
         return _checked(table, str(path))
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from None

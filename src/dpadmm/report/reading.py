@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from dpadmm._fields import names
 from dpadmm import _limits
+from dpadmm._fields import names
 from dpadmm._files import json_value, read_json, read_text
 from dpadmm.engine.output.status import alive
 from dpadmm.errors import InputError

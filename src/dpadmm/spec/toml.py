@@ -9,8 +9,8 @@ from typing import Any
 
 import tomli_w
 
-from dpadmm._fields import names
 from dpadmm import _limits
+from dpadmm._fields import names
 from dpadmm._files import parse_toml, read_text
 from dpadmm.errors import InputError, unknown
 from dpadmm.spec.declare import TABLES, Experiment, FederationSpec
