@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +51,11 @@ def check_columns(line: bytes, where: str, most: int = _limits.COLUMNS) -> None:
     count = line.count(b",") + 1
     if count > most or len(line) > _limits.HEADER:
         raise InputError(f"{where} has more than {most:,} columns, or a first line above {_limits.HEADER:,} bytes.")
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """A name that comes more than once, if there is one; in one pass, since there may be many."""
+    return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
 def parquet_file(path: Path) -> pyarrow.Table:

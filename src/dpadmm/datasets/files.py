@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpadmm._tables import csv_file, parquet_file
+from dpadmm._tables import csv_file, parquet_file, repeated
 from dpadmm.datasets.cells import class_cells, class_numbers, numbers, texts
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.encoding import Column, Encoder, Numeric
@@ -148,10 +148,9 @@ def _arrow(table: Any) -> pyarrow.Table:
 
 def _checked(table: pyarrow.Table, what: str) -> pyarrow.Table:
     """A table of one record or more, whose columns have names of their own."""
-    names = table.column_names
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"{what} has more than one column named {repeated!r}.")
+    twice = repeated(table.column_names)
+    if twice is not None:
+        raise InputError(f"{what} has more than one column named {twice!r}.")
     if table.num_rows == 0:
         raise InputError(f"{what} is empty: it has columns but no records.")
     return table

@@ -76,7 +76,7 @@ class Schema:
             entry = json_value(self.features)
         except ValueError:
             raise InputError("the columns cannot be read.") from None
-        found = _understood(entry, "the terms")
+        found = understood(entry, "the terms")
         if found.divisors:
             raise InputError("the columns have divisors, which are taken from data; declare low and high instead.")
         return found
@@ -126,7 +126,7 @@ class Schema:
         if (written.columns is None) == (written.curve is None):
             raise InputError(f"{where}: columns or a curve are needed, and not both.")
         described = {name: entry[name] for name in ("columns", "curve") if name in entry}
-        return cls.of(_understood(described, where), written.target, written.classes)
+        return cls.of(understood(described, where), written.target, written.classes)
 
     @classmethod
     def from_fields(cls, entry: Any) -> Schema:
@@ -144,7 +144,7 @@ class Schema:
         return cls.loads(read_text(path, "columns", "TOML"), str(path))
 
 
-def _understood(entry: Any, where: str) -> Encodes:
+def understood(entry: Any, where: str) -> Encodes:
     """The encoder that is described; anything may come from others."""
     try:
         found = (CurveEncoder if "curve" in entry else Encoder).from_dict(entry)
