@@ -28,7 +28,7 @@ _WAITS_NOT = getattr(os, "O_NONBLOCK", 0)  # a named pipe must not keep us waiti
 _TEXTS = re.compile(
     r'#[^\n]*+|"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:[^"\\\n]++|\\.)*+"|\'[^\'\n]*+\'',
 )
-_LONG_KEY = re.compile(rf"(?:[\w-]++[ \t]*+\.[ \t]*+){{{_limits.KEY_PARTS}}}")
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{_limits.KEY_PARTS}}}")
 
 
 @contextmanager
