@@ -43,7 +43,9 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> pyarrow.Table:
         else:
             table = parquet_file(path)
         return _checked(table, str(path))
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:  # as damaged files are
         raise InputError(f"cannot read {path}: {error}") from None
 
 

@@ -133,6 +133,8 @@ def _columns(path: Path, places: tuple[str, ...], growing: bool = True) -> dict[
         if place is None:
             raise InputError(f"{str(path)!r} cannot be read: {error}.") from None
         raise _not_numbers(path, header[int(place[1])], places) from None
+    if table.column_names != header:  # quotation marks, or what is not UTF-8
+        raise InputError(f"{str(path)!r} must begin with the columns {', '.join(places)}.")
     for name in places:
         if table[name].null_count:
             raise _not_numbers(path, name, places)
