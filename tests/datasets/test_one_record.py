@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from dpadmm.federation.client.files import AgentSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -25,6 +24,7 @@ from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.encoding import Encoder
 from dpadmm.datasets.files import read_cells
 from dpadmm.datasets.folder.parquet import ParquetBlocks
+from dpadmm.federation.client.owner_folder import AgentSettings
 from dpadmm.federation.client.records import Records
 from dpadmm.federation.client.sources import RecordSource
 from dpadmm.problems.array_files import ArrayBlocks
