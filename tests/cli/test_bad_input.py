@@ -151,7 +151,7 @@ def test_a_set_in_a_file_that_cannot_be_read(refused: Any, tmp_path: Path, name:
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        (b"\xff\xfe\x00", "cannot be read"),
+        (b"\xff\xfe\x00", "is not text"),
         (b"", "set ''"),
         (b'{"bal": {}}', "'bal'; did you mean 'ball'?"),
         (b"@x", "@x"),

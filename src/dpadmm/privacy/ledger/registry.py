@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,8 +50,9 @@ class LedgerRegistry:
     def _alone(self) -> Iterator[None]:
         """Keeps other processes waiting; if this one ends, however it does, SQLite lets the next one in."""
         self._close_to_others()
-        with closing(_databases.connect(self.folder / "lock.db", timeout=_TIMEOUT)) as lock:
+        with ExitStack() as held:
             try:
+                lock = held.enter_context(closing(_databases.connect(self.folder / "lock.db", timeout=_TIMEOUT)))
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError:
                 raise InputError(
