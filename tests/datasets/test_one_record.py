@@ -148,7 +148,6 @@ def test_odd_records_do_not_depend_on_each_other_either(tmp_path: Path, records:
 def persons(folder: Path, kind: str, ids: list[Any]) -> list[bytes | None]:
     """Whose each record is, as an owner's agent reads it."""
     columns = Schema.of(Encoder((Numeric("age", 0.0, 1.0),)), "ill", ("no", "yes"))
-    (folder / "columns.toml").write_text(columns.dumps())
     source: dict[str, str] = {"place": str(folder / f"a.{kind}")}
     if kind == "csv":
         lines = (each if b"," in each else each + b",0.5,yes" for each in (str(each).encode() for each in ids))
@@ -159,7 +158,7 @@ def persons(folder: Path, kind: str, ids: list[Any]) -> list[bytes | None]:
         with sqlite3.connect(folder / "a.db") as database:
             database.execute("CREATE TABLE people (age, who, ill)")
             database.executemany("INSERT INTO people VALUES (?, ?, 'yes')", list(enumerate(ids)))
-    found = Records(AgentSettings("policy.toml", str(folder / "columns.toml"), "ledger", source, person="who"))
+    found = Records(columns, AgentSettings("localhost:8002", "policy.toml", "ledger", source, person="who"))
     assert found.persons is not None
     return list(found.persons)
 

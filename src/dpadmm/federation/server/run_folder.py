@@ -104,11 +104,11 @@ class RunFolder:
 
     def note(self, message: str) -> None:
         """What happened to the run, also in others' words; of a very long story the beginning is forgotten."""
-        log, line = self.path / "events.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {plain(message, MESSAGE)}\n"
+        log, words = self.path / "events.txt", plain(" ".join(message.split()), MESSAGE)
         if log.exists() and log.stat().st_size > LOG:
             log.replace(self.path / "events.old.txt")
         with log.open("a", encoding="utf-8") as file:
-            file.write(line)
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {words}\n")
 
     def status(self) -> dict[str, Any]:
         try:
