@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from dpadmm._files import read_json, read_text, read_toml
 from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.admm.topology.text import read_topology
+from dpadmm.applications.curves.model import CurveModel
 from dpadmm.applications.power_flow.build import build
 from dpadmm.applications.power_flow.cases import read_case
 from dpadmm.datasets import read_idx, read_npz, read_table
@@ -50,6 +51,10 @@ mpc.gencost = [2 0 0 2 10 0];
 MODEL = b"""{"encoder": {"columns": [{"name": "a", "low": 0, "high": 1}]}, "coefficients": [0.5], "tau": [],
 "loss": "logistic", "classes": ["a", "b"], "norm_bound": 1.0, "intercept": false, "private": true,
 "simulated": true, "algorithm": "x", "guarantee": "y"}"""
+
+CURVES = b"""{"encoder": {"curve": {"smoothing": 0}}, "coefficients": [0.5, 1, 1, 2, 3], "tau": [0.5],
+"loss": "quantile:0.5", "classes": null, "norm_bound": 1.0, "intercept": true, "private": true, "simulated": true,
+"algorithm": "x", "guarantee": "y", "basis": "bspline:4"}"""
 
 
 def _parquet() -> bytes:
@@ -94,6 +99,11 @@ def _opened(path: Path) -> None:
         ledger.close()
 
 
+def _curves(path: Path) -> None:
+    path.rename(path.with_name("model.json"))
+    CurveModel.load(path.parent).slope(np.linspace(0.0, 1.0, 5))
+
+
 READERS: dict[str, tuple[str, Callable[[Path], Any], bytes]] = {
     "toml": (
         "a.toml",
@@ -127,6 +137,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any], bytes]] = {
     "history": ("a.csv", read_history, b"run,round,loss\n0,1,0.5\n0,2,0.25\n"),
     "nodes": ("a.csv", read_nodes, b"run,round,node,disagreement\n0,1,0,0.5\n0,1,1,0.25\n"),
     "model": ("a.json", _model, MODEL),
+    "curves": ("a.json", _curves, CURVES),
     "ledger": ("a.ledger", _opened, _ledger()),
 }
 

@@ -45,10 +45,11 @@ class Model:
             raise InputError(f"{str(folder)!r} is not the folder of a finished run: no readable model.json.") from None
         classes = found.get("classes")
         known = {"norm_bound", "encoder", "algorithm", "guarantee"} <= found.keys()
+        parts = isinstance(found.get("encoder"), dict | None) and isinstance(found.get("basis"), str | None)
         texts = classes is None or (isinstance(classes, list) and all(type(label) is str for label in classes))
         whole = coefficients.ndim == 1 and bool(np.isfinite(coefficients).all())
         switches = all(type(found.get(name)) is bool for name in ("intercept", "private", "simulated"))
-        if not (known and texts and whole and switches and type(found.get("loss")) is str) or (
+        if not (known and parts and texts and whole and switches and type(found.get("loss")) is str) or (
             classes and len(classes) < 2
         ):
             raise InputError(f"model {str(path)!r} does not say what a model says; was it changed?")
