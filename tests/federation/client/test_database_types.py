@@ -182,6 +182,17 @@ def test_which_of_two_records_is_first_does_not_depend_on_a_third(sqlite, other)
     assert sqlite.source().table(["who"]).select(["who", "place"]).to_pylist()[:-1] == alone
 
 
+def test_texts_of_many_bytes_are_texts(sqlite, monkeypatch):
+    """Beyond 2 GB Arrow gives several arrays, and its usual text has no room for all of them together."""
+    sqlite.run("CREATE TABLE records (a text, b)", rows=[("x" * 50, 1), ("y" * 70, "z"), ("x", 2)])
+    plain, array = sqlite.source().table(), sources._array
+    monkeypatch.setattr(sources, "_LARGE", 100)
+    monkeypatch.setattr(sources, "_array", lambda *given: pa.chunked_array([array(*given)[:1], array(*given)[1:]]))
+    found = sqlite.source().table()
+    assert found.to_pydict() == plain.to_pydict()
+    assert [str(kind) for kind in found.schema.types] == ["large_string", "string"]
+
+
 @pytest.mark.parametrize("last", [8, MARKER])
 def test_which_records_of_a_person_are_the_first_does_not_depend_on_anothers(sqlite, last):
     rows = [(value, f"p{person:02}") for person in range(30) for value in (9, 10)]

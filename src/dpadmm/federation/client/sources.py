@@ -31,6 +31,7 @@ PASSWORD = "DPADMM_DATABASE_PASSWORD"
 _ADVICE = f"a password goes into the environment variable {PASSWORD} or, with PostgreSQL, PGPASSWORD or ~/.pgpass"
 _DRIVERS = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 _ROWS = 10_000  # fetched at a time: their Python objects are the dear ones, and are gone before the next arrive
+_LARGE = 2**31  # bytes of text in a column, for which Arrow's usual type has no room
 _SECRET = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
 _NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 _READS = re.compile(r"[(\s]*(select|with)\b", re.IGNORECASE)
@@ -257,7 +258,7 @@ def _fetch(connection: Connection, query: str, text: Collection[str], place: str
     with connection.exec_driver_sql(query, execution_options=options) as result:
         columns = list(result.keys())
         _check_names(columns)
-        chunks: list[list[pyarrow.Array]] = [[] for _ in columns]
+        chunks: list[list[Any]] = [[] for _ in columns]
         keys: list[list[pyarrow.Array]] = [[] for _ in range(2 * len(columns))]
         for rows in result.partitions(_ROWS):
             for place_of, (name, values) in enumerate(zip(columns, zip(*rows, strict=True), strict=True)):
@@ -280,7 +281,8 @@ def _check_names(columns: Sequence[str]) -> None:
         raise InputError(f"the query gives more than one column named {repeated!r}; rename one with AS.")
 
 
-def _array(values: Sequence[Any], as_text: bool) -> pyarrow.Array:
+def _array(values: Sequence[Any], as_text: bool) -> pyarrow.Array | pyarrow.ChunkedArray:
+    """Some rows' values of a column; texts of 2 GB and more are several arrays."""
     import pyarrow as pa
 
     known: list[Any] = [value if isinstance(value, _NUMBERS + _TEXTS) else None for value in values]
@@ -330,7 +332,7 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _as_text(values: Sequence[Any]) -> pyarrow.Array:
+def _as_text(values: Sequence[Any]) -> pyarrow.Array | pyarrow.ChunkedArray:
     """A column of numbers and text: each number as it reads where it is one of many."""
     import pyarrow as pa
 
@@ -344,7 +346,7 @@ def _as_text(values: Sequence[Any]) -> pyarrow.Array:
     return pa.array(map(word, values), pa.string())
 
 
-def _joined(chunks: Sequence[pyarrow.Array]) -> pyarrow.Array:
+def _joined(chunks: Sequence[pyarrow.Array | pyarrow.ChunkedArray]) -> pyarrow.ChunkedArray:
     """The chunks in the one type that has room for all; none depends on which row came in which chunk."""
     import pyarrow as pa
 
@@ -353,7 +355,10 @@ def _joined(chunks: Sequence[pyarrow.Array]) -> pyarrow.Array:
     if pa.string() in types:
         final = pa.string()
         chunks = [chunk if chunk.type == final else _as_text(chunk.to_pylist()) for chunk in chunks]
-    return pa.chunked_array([chunk.cast(final, safe=False) for chunk in chunks], final)
+        if sum(chunk.nbytes for chunk in chunks) >= _LARGE:  # no row may fill a column so that it cannot be sorted
+            final = pa.large_string()
+    parts = [part for chunk in chunks for part in getattr(chunk, "chunks", [chunk])]
+    return pa.chunked_array([part.cast(final, safe=False) for part in parts], final)
 
 
 def _written(value: Any) -> str:
