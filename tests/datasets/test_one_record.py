@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.encoding import Encoder
 from dpadmm.datasets.files import read_cells
 from dpadmm.datasets.folder.parquet import ParquetBlocks
+from dpadmm.datasets.lines import read_lines
 from dpadmm.federation.client.owner_folder import AgentSettings
 from dpadmm.federation.client.records import Records
 from dpadmm.federation.client.sources import RecordSource
@@ -348,3 +350,11 @@ def in_files(source: Any) -> list[np.ndarray]:
     np.testing.assert_array_equal(picked.features, features)
     np.testing.assert_array_equal(picked.targets, targets)
     return [features, targets]
+
+
+def test_one_long_cell_does_not_fill_the_block_that_it_is_read_in(tmp_path: Path) -> None:
+    """Arrays with offsets of 32 bits have room for 2 GB: of 20,000 notes of 100 kB one that was longer decided whether
+    anybody's record could be read."""
+    path = tmp_path / "notes.csv"
+    path.write_bytes(b"x,note\n1,a\n2,b\n")
+    assert set(read_lines(path).schema.types) == {pa.large_binary()}

@@ -49,7 +49,8 @@ def read_lines(path: Path) -> pyarrow.Table:
         names = _cells(first.rstrip(b"\r\n").removeprefix(_MARK))
         if names is None or not any(names):
             raise InputError(f"{path}: the first line names no columns.")
-        schema = pa.schema([(name.decode(errors="replace"), pa.binary()) for name in names])
+        # Large: a block of 2 GB has no place in an array of the other kind, and one long cell would fill it up.
+        schema = pa.schema([(name.decode(errors="replace"), pa.large_binary()) for name in names])
         return pa.Table.from_batches(list(_batches(lines, schema, path)), schema)
 
 
@@ -63,7 +64,7 @@ def _batches(lines: Iterator[bytes], schema: pyarrow.Schema, path: Path) -> Iter
         if count * width > _limits.CELLS:
             raise InputError(f"{path} has more than {_limits.CELLS // width:,} lines for its {width:,} columns.")
         columns = zip(*_records(block, len(schema)), strict=True)
-        yield pa.record_batch([pa.array(column, pa.binary()) for column in columns], schema=schema)
+        yield pa.record_batch([pa.array(column, pa.large_binary()) for column in columns], schema=schema)
 
 
 def _records(lines: Iterable[bytes], width: int) -> Iterator[list[bytes] | list[None]]:
