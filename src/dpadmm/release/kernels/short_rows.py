@@ -19,7 +19,7 @@ BLOCK = 128
 
 
 def gradient(
-    loss: Any, scale: float, most: float, features: Any, targets: Any, starts: Any, stops: Any, agents: Any, x: Any,
+    loss: Any, scale: float, most: float, one_sided: bool, features: Any, targets: Any, starts: Any, stops: Any, agents: Any, x: Any,
     out: Any,
 ) -> None:  # fmt: skip
     """out[c] = sum over the rows of chunk c of slope(<row, x>) * row."""
@@ -38,7 +38,7 @@ def gradient(
 
 @compiled(parallel=True)
 def _gradient(
-    loss: Any, scale: float, most: float, features: Any, targets: Any, starts: Any, stops: Any, first: Any, order: Any,
+    loss: Any, scale: float, most: float, one_sided: bool, features: Any, targets: Any, starts: Any, stops: Any, first: Any, order: Any,
     agents: Any, x: Any, out: Any,
 ) -> None:  # fmt: skip
     width = features.shape[1]
@@ -62,7 +62,7 @@ def _gradient(
                     point[j] = x[agents[chunk], j]
                 _margins(columns, point, size, slopes)
                 for r in range(size):
-                    slopes[r] = slope_of(loss, slopes[r], targets[start + r], scale, most)
+                    slopes[r] = slope_of(loss, slopes[r], targets[start + r], scale, most, one_sided)
                 _sums(columns, slopes, size, sums)
                 for j in range(width):
                     out[chunk, j] += sums[j]
