@@ -2,15 +2,15 @@
 
 A record has the slope p1 at the point and p2 at the anchor, both in [0, s] or in [-s, s] and at most `change` apart,
 where s = 1 / noise multiplier. A step with sampling rate q moves by u = p2 if the record is not drawn and by v = (p1 -
-(1-q) p2) / q if it is, so (1-q) u + q v = p1: (1-q) N(u, 1) + q N(v, 1) is compared with N(0, 1). A record may have other
-slopes at every step, so a step costs the pointwise supremum of these pairs' curves, which is again the curve of a pair.
+(1-q) p2) / q if it is, so (1-q) u + q v = p1: (1-q) N(u, 1) + q N(v, 1) is compared with N(0, 1). A record may have
+other slopes at every step, so a step costs the pointwise supremum of these pairs' curves, which is the curve of a pair.
 
 Theory 5.3 proves that few pairs suffice at epsilon:
 
 * The ratio of the densities is at most a level between two points. So a curve is quasi-convex in u and in v, and p1 is
   at an end of its range.
-* On the edge p1 = s a curve rises with u where 2 epsilon < uv and u >= 0, and falls where 2 epsilon > uv. So the worst is
-  at the smallest u, or at the larger root of uv = 2 epsilon (or at s, where that is smaller).
+* On the edge p1 = s a curve rises with u where 2 epsilon < uv and u >= 0, and falls where 2 epsilon > uv. So the worst
+  is at the smallest u, or at the larger root of uv = 2 epsilon (or at s, where that is smaller).
 * What is left of the edge, 2 epsilon < uv and u < 0, is cut into pieces. On a piece a curve is at most `_room` higher
   than at both of its ends. Where that is higher than what was found the piece is halved, and in the end replaced by the
   corners of the rectangle around it.
@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.privacy.events import VarianceReducedDpEvent
@@ -67,8 +67,8 @@ class Linked:
         return 2.0 * math.sqrt(apart / math.sqrt(2.0 * math.pi))
 
     def ends(self, log_tail: float, largest: float) -> Pair:
-        """Two losses: few of N(0, 1) have a smaller one than the first, or of a mixture a larger one than the other,
-        less than 2 e^log_tail of either. Or what is larger is more than `largest`, and need not be told from infinity."""
+        """Two losses: less than 2 e^log_tail of N(0, 1) has a smaller one than the first, and of a mixture a larger one
+        than the other; or what is larger is more than `largest`, and need not be told from infinity."""
         reach, s = -float(ndtri_exp(log_tail)), self.longest
         most = max(s, max(abs(v) for _, v in self.pairs))
         far = np.array([-reach, reach + most])
@@ -86,10 +86,12 @@ class Linked:
         mixed, mixed_error, (below, above) = _masses(worst, self.rate)
         alone, alone_error, (below_alone, above_alone) = _masses(worst, None)
         right = knots[1:]
-        removed = on_grid(spread(mixed + mixed_error, alone - alone_error, right + slack, interval, slack))
+        removed = on_grid(
+            spread(np.maximum(mixed + mixed_error, 0.0), alone - alone_error, right + slack, interval, slack)
+        )
         removed[0] += below
         left = slack + interval - right
-        farther, nearer = spread(alone + alone_error, mixed - mixed_error, left, interval, slack)
+        farther, nearer = spread(np.maximum(alone + alone_error, 0.0), mixed - mixed_error, left, interval, slack)
         added = on_grid((farther[::-1], nearer[::-1]))
         added[0] += above_alone
         return Losses(first + slack, removed, above), Losses(slack - float(right[-1]), added, below_alone)
@@ -103,8 +105,10 @@ class Linked:
             worst.look(u, v, everywhere)
         turning, at = self._turning(knots)
         worst.enter(turning, at)
-        for u, v in self._uncovered(worst):
-            worst.look(u, v, np.flatnonzero(knots < 0.0))
+        for u, v in self._uncovered(worst):  # at all knots, so that the supremum is convex
+            worst.look(u, v, everywhere)
+        if not np.isfinite(worst.height).all():
+            raise ArithmeticError(f"no curve of {self.rate!r}, {self.longest!r} where losses are {knots[[0, -1]]}.")
         return worst.found
 
     def _turning(self, knots: FloatArray) -> tuple[Regions, IntArray]:
@@ -161,7 +165,6 @@ class _Worst:
     def __init__(self, rate: float, knots: FloatArray) -> None:
         self.rate, self.knots, self.height = rate, knots, np.full(knots.shape, -np.inf)
         self.found = Regions(*(np.zeros(knots.shape) for _ in range(4)))
-        self._levels = np.exp(knots)
 
     def look(self, u: float, v: float, at: IntArray) -> None:
         """Takes this pair at those of these knots where its curve is higher."""
@@ -178,23 +181,25 @@ class _Worst:
 
     def heights(self, regions: Regions, at: IntArray) -> FloatArray:
         """delta; where epsilon is negative, how much more it is than 1 - e^epsilon."""
-        level, negative = self._levels[at], self.knots[at] < 0.0
-        above = regions.outside(self.rate)[0] - level * regions.outside()[0]
-        below = level * regions.inside()[0] - regions.inside(self.rate)[0]
-        return np.where(negative, below, above)
+        knots = self.knots[at]
+        beyond = np.logaddexp(log_ndtr(-regions.right), log_ndtr(regions.left))
+        above = regions.outside(self.rate)[0] - np.exp(np.minimum(knots + beyond, 1.0))  # at most 1, but for rounding
+        below = np.exp(np.minimum(knots, 0.0)) * regions.inside()[0] - regions.inside(self.rate)[0]
+        return np.where(knots < 0.0, below, above)
 
 
 def _masses(regions: Regions, rate: float | None) -> tuple[FloatArray, FloatArray, Pair]:
     """Of the cells between neighbouring knots: masses, bounds of their errors; and what is outside, rounded up.
 
-    Errors are counted three times: by rounding, a pair may have been taken for the highest that is lower by two of them.
+    Errors are counted six times: by rounding, what was taken for the highest curve may be two of them below it, and a mass
+    below zero where two curves are equally high, which then counts as zero.
     """
     (inside, wrong_inside), (outside, wrong_outside) = regions.inside(rate), regions.outside(rate)
     lower = inside[1:] < 0.5
     masses = np.where(lower, inside[1:] - inside[:-1], outside[:-1] - outside[1:])
     wrong = np.where(lower, wrong_inside[1:] + wrong_inside[:-1], wrong_outside[1:] + wrong_outside[:-1])
-    ends = float(inside[0] + 3.0 * wrong_inside[0]), float(outside[-1] + 3.0 * wrong_outside[-1])
-    return masses, 3.0 * (wrong + UNIT * np.abs(masses)), ends
+    ends = float(inside[0] + 6.0 * wrong_inside[0]), float(outside[-1] + 6.0 * wrong_outside[-1])
+    return masses, 6.0 * (wrong + UNIT * np.abs(masses)), ends
 
 
 def _bend(z: FloatArray) -> FloatArray:

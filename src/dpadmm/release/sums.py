@@ -138,7 +138,9 @@ class MarginGradient(Query):
         return Bounds(norm, _in_norm1(norm, width), 2 * norm, rows.cell(row_bound) / self.scale, width)
 
     def total(self, table: Rows, x: FloatArray) -> Total:
-        return exact(table, margin_kernel(table), (self.tag, self.scale, float(self.most), self.one_sided), x, table.width)
+        return exact(
+            table, margin_kernel(table), (self.tag, self.scale, float(self.most), self.one_sided), x, table.width
+        )
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,18 @@ whole gradients. So a shift of X own units is one of X / (Delta finer) here. Wha
   B (s(x) - s(anchor)), each rounded by itself. The first moves by finer k n + r <= finer Delta. A contribution changes
   by at most c: by n for a margin loss whose slopes keep their sign (`Svrg.query` enforces it), else by 2 n, or by what
   is within reach. So j drawn records move the second by finer j c / q + r <= finer j (c / q + r). Together, before
-  rounding, a drawn record counts A s(anchor) + B (s(x) - s(anchor)), which moves by at most B n if its slopes keep their
-  sign, else by (2 B - A) n: beyond what the anchor moves by, no more than n / q - n, or 2 n / q - 2 n.
+  rounding, a drawn record counts A s(anchor) + B (s(x) - s(anchor)), which moves by at most B n if its slopes keep
+  their sign, else by (2 B - A) n: beyond what the anchor moves by, no more than n / q - n, or 2 n / q - 2 n.
 * one uniform record of m, replace, finer = A = 1 and B = m: the anchor moves by Delta, and the correction of the record
   drawn by at most 2 c m + r.
 
 A single record's two shifts are linked (theory 5.3), which costs less than their lengths do. Before rounding, they are
-finer (p2, (p1 - (1-q) p2) / q) times the row for a margin loss, with slopes p1 and p2: that a correction is cut to c only
-moves p1 towards p2. What rounding adds is e, |e| <= r, to both, and |e'| <= r to that of a drawn record; cutting truncates
-a record's change by less than sqrt(D) cells. If v is the longest drawn shift and t = 2 r + sqrt(D) cells / q, no inner
-product of shifts grows by more than 2 v t + t²: a Gaussian release of that sensitivity squared, beside the linked step,
-pays for it. Other losses contribute matrices; what is orthogonal to the change of a record's contribution is common to
-both shifts, and a Gaussian release of sensitivity n beside the linked step pays for that.
+finer (p2, (p1 - (1-q) p2) / q) times the row for a margin loss, with slopes p1 and p2: cutting a correction to c only
+moves p1 towards p2. Rounding adds e to both, |e| <= r, and e' to that of a drawn record, |e'| <= r; cutting truncates a
+record's change by less than sqrt(D) cells. With v the longest drawn shift and t = 2 r + sqrt(D) cells / q, no inner
+product of shifts grows by more than 2 v t + t²: a Gaussian release whose sensitivity squared is that pays for it beside
+the linked step. Other losses contribute matrices. What is orthogonal to the change of a record's contribution is common
+to both shifts, and a Gaussian release of sensitivity n beside the linked step pays for that.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class SampledGradient(Perturbation):
     Formal guarantee, one uniform record of m, replace. Split the noise into two independent parts, of variances t s²
     and (1-t) s². Anchor plus one part is a Gaussian release of sensitivity 2 weight G; the correction plus the other is
     a Gaussian release of sensitivity 2 weight m G (4, where slopes may change their sign) on one record drawn without
-    replacement; the sum is post-processing of both. t is a choice of the proof, not of the algorithm. (claims B5 composes the two by Rényi; their privacy loss
-    distributions, `privacy.mixtures`, need a third less noise.)
+    replacement; the sum is post-processing of both. t is a choice of the proof, not of the algorithm. (claims B5
+    composes the two by Rényi; their privacy loss distributions, `privacy.mixtures`, need a third less noise.)
 
     `anchor_share` above 0 releases the anchor once a round with noise of its own, which takes that share of the budget;
     the steps' noise then covers the corrections only: shifts 0 and weight G/q, or 2 weight G/q where slopes may change

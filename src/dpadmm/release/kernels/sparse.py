@@ -25,8 +25,8 @@ def margins_of(data: Any, indices: Any, indptr: Any, start: int, stop: int, poin
 
 @compiled(parallel=True)
 def gradient(
-    loss: Any, scale: float, most: float, one_sided: bool, data: Any, indices: Any, indptr: Any, targets: Any, starts: Any, stops: Any,
-    agents: Any, x: Any, out: Any,
+    loss: Any, scale: float, most: float, one_sided: bool, data: Any, indices: Any, indptr: Any, targets: Any,
+    starts: Any, stops: Any, agents: Any, x: Any, out: Any,
 ) -> None:  # fmt: skip
     """out[c] = sum over the rows of chunk c of slope(<row, x>) * row."""
     for c in prange(starts.size):
