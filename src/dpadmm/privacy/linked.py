@@ -191,7 +191,7 @@ class _Worst:
 def _masses(regions: Regions, rate: float | None) -> tuple[FloatArray, FloatArray, Pair]:
     """Of the cells between neighbouring knots: masses, bounds of their errors; and what is outside, rounded up.
 
-    Errors are counted six times: by rounding, what was taken for the highest curve may be two of them below it, and a mass
+    Errors count six times: by rounding, what was taken for the highest curve may be two of them below it, and a mass
     below zero where two curves are equally high, which then counts as zero.
     """
     (inside, wrong_inside), (outside, wrong_outside) = regions.inside(rate), regions.outside(rate)
