@@ -31,7 +31,7 @@ from dpadmm.privacy.events import VarianceReducedDpEvent
 from dpadmm.privacy.losses import UNIT, Losses, on_grid, spread
 from dpadmm.privacy.regions import Regions, loss, of_pair
 
-_FINEST = 2.0**-6  # of the range of u < 0: pieces of it are not halved any more
+_FINEST = 2.0**-4  # of the range of u < 0: pieces of it are not halved any more
 _BEND = 0.48395  # more than the integral of (z² - 1)+ under N(0, 1)
 
 Pair = tuple[float, float]
@@ -143,7 +143,7 @@ class Linked:
                 pieces += [(a, middle, at), (middle, b, at)]
             elif at.size:
                 found += _corners((a, b), (self._drawn(b), self._drawn(a)))
-        return found
+        return sorted(set(found))
 
     def _room(self, a: float, b: float, knots: FloatArray) -> FloatArray:
         """How much higher a curve is at most within a piece than at its ends: (b-a)²/8 times a bound of the second
