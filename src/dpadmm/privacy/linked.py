@@ -80,7 +80,7 @@ class Linked:
     def losses(self, interval: float, ends: Pair) -> tuple[Losses, Losses]:
         """The losses of the mixture against N(0, 1), a record taken away, and of N(0, 1) against the mixture, added."""
         first, high = ends
-        knots = first + interval * np.arange(max(math.ceil((high - first) / interval), 1) + 1)
+        knots: FloatArray = first + interval * np.arange(max(math.ceil((high - first) / interval), 1) + 1.0)
         worst = self.worst(knots)
         slack = UNIT * (8.0 + 4.0 * float(np.abs(knots[[0, -1]]).max()))
         mixed, mixed_error, (below, above) = _masses(worst, self.rate)
