@@ -147,9 +147,10 @@ def test_the_counterexample_of_ryu_and_kim(table, agrees):
         assert printed < left_sides()[rounds - 1] < 50 * printed
 
 
-def test_shifts_of_mini_batches_are_those_that_are_charged(table):
+@pytest.mark.parametrize(("loss", "sign"), [(Logistic(), "one sign"), (ClippedSquared(1.0), "both signs")])
+def test_shifts_of_mini_batches_are_those_that_are_charged(loss, sign, table):
     """||u||, ||v|| and the mean shift, at w G = 1 and a rate of 0.1."""
-    setting = Setting(Problem(), np.array([1000]), 3, norm_bound=1.0, relation=ZERO_OUT, rounds=1)
+    setting = Setting(Problem(loss), np.array([1000]), 3, norm_bound=1.0, relation=ZERO_OUT, rounds=1)
     solvers = {
         "ps-admm": (Svrg(1, batch=0.1), 0.0),
         "ps-admm-anchor": (Svrg(1, batch=0.1), 1 / 3),
@@ -158,12 +159,12 @@ def test_shifts_of_mini_batches_are_those_that_are_charged(table):
     known = {"w": 1.0, "G": 1.0, "q": 0.1}
     for row in table("stochastic.md", "5.2 With noise"):
         if row["recipe"] == "ps-admm-full":
-            assert row["‖u‖"] == row["‖v‖"] == row["mean shift"] == "w G"
+            assert row["‖u‖"] == row[f"‖v‖, {sign}"] == row[f"mean shift, {sign}"] == "w G"
             continue
         solver, share = solvers[row["recipe"]]
         perturbation = SampledGradient(anchor_share=share)
         cost = perturbation.cost(setting, solver, 1e-5)
-        formulas = [row["‖u‖"], row["‖v‖"], row["mean shift"].partition(",")[0]]
+        formulas = [row["‖u‖"], row[f"‖v‖, {sign}"], row[f"mean shift, {sign}"].partition(",")[0]]
         expected = [eval(_python(text), {}, known) for text in formulas]
         assert cost.shifts(0)[0] == pytest.approx(expected[:2], rel=1e-3)
         assert cost.mean_shift(0) == pytest.approx(expected[2], rel=1e-3)
