@@ -34,7 +34,8 @@ from dpadmm.owner.request import Request, is_name
 from dpadmm.privacy.events import Relation, digest
 from dpadmm.privacy.filter import Cap
 from dpadmm.privacy.ledger.protocol import Ledger
-from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
+from dpadmm.privacy.ledger.record import default_folder
+from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.shards import Shards
 from dpadmm.release.random_bits import Randomness, SeededRandomness, SystemRandomness
 
