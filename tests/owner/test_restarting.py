@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ledgers import put_back, snapshot
 from owners import LOCAL, PRIVATE, play, refused, several
 
 from dpadmm.errors import InputError, Refused

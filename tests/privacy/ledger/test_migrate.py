@@ -38,6 +38,12 @@ def written_by_0_1_0(path: Path, name: str = "replace") -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files here have one key: another test's log would say that they are older."""
+    monkeypatch.setenv("DPADMM_STATE", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture
 def old(path: Path) -> Path:
     """Two finished runs, one open, and two releases that were lost."""

@@ -144,6 +144,8 @@ class Chain:
                     connection.execute("PRAGMA journal_mode = WAL")
                 ledger._keep_key_apart()
                 ledger._lock_where_needed()
+            elif ledger.moved:
+                ledger.lock(COPY)
         except InputError:
             connection.close()
             raise

@@ -279,7 +279,8 @@ class SqliteLedger(Chain):
         """
         if self.locked == FORGOTTEN:
             raise Refused(f"the ledger is locked: {FORGOTTEN}; {ENDS[FORGOTTEN]}.")
-        self.record.begin(self._key, self._lines())  # where its log is gone
+        if self.recorded:
+            self.record.begin(self._key, self._lines())  # where its log is gone
         self._go_on(None)
 
     def record_lost(self, tally: Tally, unit: Unit | None = None) -> None:
