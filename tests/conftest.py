@@ -15,7 +15,6 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 # Keys and logs of the ledgers that tests make stay out of the account's own state.
 os.environ["DPADMM_STATE"] = tempfile.mkdtemp(prefix="dpadmm-tests-")
-atexit.register(shutil.rmtree, os.environ["DPADMM_STATE"], ignore_errors=True)
 
 import numba
 import pytest
@@ -24,6 +23,7 @@ from hypothesis import settings
 # How long an example takes says nothing: the first one pays for imports, and others use the machine.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+atexit.register(shutil.rmtree, os.environ["DPADMM_STATE"], ignore_errors=True)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -170,7 +170,7 @@ class SmallFederation:
         return self.home / name / "ledger.db"
 
     def ledger(self, name: str) -> SqliteLedger:
-        return SqliteLedger.open(self.ledger_path(name), reading=True)
+        return SqliteLedger.open(self.ledger_path(name), reading=True, folder=self.owner(name).registry.folder)
 
     def settings(self, name: str, dry_run: int | None) -> AgentSettings:
         return AgentSettings(

@@ -191,7 +191,7 @@ def status(name: Name, state: State = None, as_json: AsJson = False) -> None:
     card, settings, rules = folder.identity().card, folder.settings(), folder.policy()
     spending: dict[str, Any] | None = None
     if Path(settings.ledger).exists():
-        with opened(Path(settings.ledger)) as store:
+        with opened(Path(settings.ledger), state=folder.path.parent.parent) as store:
             spending = ledger_summary(store, rules.delta, None if settings.dry_run is not None else rules)
     waiting = folder.decisions(card).waiting()
     found = {

@@ -46,6 +46,7 @@ ROTATION = "dpadmm rotation"
 INVITATION = "dpadmm invitation"
 TERMS = "dpadmm terms"
 RELEASE = "dpadmm release"
+SEAL = "dpadmm ledger seal"
 DECISION = "dpadmm decision"
 NEIGHBOUR = "dpadmm neighbour"
 

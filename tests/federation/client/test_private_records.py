@@ -192,7 +192,8 @@ def test_nothing_that_is_secret_leaves_an_owner(
         asked.answer_step("star", "", 1, b"", {}),
         asked.hear("y", "x", 1, b""),
     ]
-    key = SqliteLedger.open(lived.ledger_path("ahorn"), reading=True).meta["key"]
+    folder = lived.owner("ahorn").registry.folder
+    key = SqliteLedger.open(lived.ledger_path("ahorn"), reading=True, folder=folder).record.key().hex()
     encoded = [age, dose, age / 100.0, (dose + 1.0) / 2.0]
     row = np.array([age / 100.0, (dose + 1.0) / 2.0, 1.0])
     encoded += list(row / np.linalg.norm([*row]))  # as it is clipped to length one

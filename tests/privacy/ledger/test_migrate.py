@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,11 @@ def written_by_0_1_0(path: Path, name: str = "replace") -> Path:
 
 
 @pytest.fixture(autouse=True)
-def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The files here have one key: another test's log would say that they are older."""
-    monkeypatch.setenv("DPADMM_STATE", str(tmp_path_factory.mktemp("state")))
+    with pytest.MonkeyPatch.context() as patch:  # one that no test undoes
+        patch.setenv("DPADMM_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture

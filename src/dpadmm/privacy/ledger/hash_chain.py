@@ -78,14 +78,15 @@ class Chain:
         return self._own_key
 
     @classmethod
-    def _create(cls, path: Path, meta: Mapping[str, str], data_digest: str, folder: Path | None) -> Self:
+    def _create(cls, path: Path, meta: Mapping[str, str], folder: Path | None, known: bytes | None = None) -> Self:
+        """A new file, for the key that is `known` or a new one; `data` in `meta` is keyed with it if it is known."""
         # Made whole beside its place, then linked there: nobody sees half a ledger, and of two makers one comes first.
         beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        folder, key = folder or default_folder(), secrets.token_bytes(32)
+        folder, key = folder or default_folder(), known or secrets.token_bytes(32)
         record = LedgerRecord(folder, _identity(key))
         if path.exists():
             raise InputError(f"ledger {str(path)!r} exists; open it, or choose another file.")
-        made = False
+        made = known is not None  # then its log has a past
         try:
             os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # its journals get the same rights
             connection = connect(beside)
@@ -93,7 +94,9 @@ class Chain:
                 with writing(connection):
                     for statement in filter(str.strip, f"{_TABLES}{cls.tables}".split(";")):
                         connection.execute(statement)
-                    facts = {**meta, "data": keyed_digest(key, data_digest), "place": place_of(beside)}
+                    facts = {**meta, "place": place_of(beside)}
+                    if known is None:
+                        facts["data"] = keyed_digest(key, meta["data"])
                     own = {"schema": str(cls.schema), "identity": _identity(key), "locked": ""}
                     connection.executemany("INSERT INTO meta VALUES (?, ?)", {**facts, **own}.items())
                     ledger = cls(beside, connection, folder, key)

@@ -39,6 +39,7 @@ from dpadmm.privacy.filter import Bound, Cap, Charge
 from dpadmm.privacy.gdp import entry
 from dpadmm.privacy.ledger.hash_chain import ENDS, FORGOTTEN, OLDER, Chain, now, place_of
 from dpadmm.privacy.ledger.protocol import Account, Run, Step, Stored
+from dpadmm.privacy.ledger.record import LedgerRecord
 from dpadmm.privacy.ledger.recovery import accounts_in, forgotten
 from dpadmm.privacy.units import Unit
 
@@ -69,11 +70,15 @@ class SqliteLedger(Chain):
     """
 
     @classmethod
-    def create(
-        cls, path: Path, dataset: str, data_digest: str, relation: Relation, folder: Path | None = None
-    ) -> Self:
+    def create(cls, path: Path, dataset: str, data_digest: str, relation: Relation, folder: Path | None = None) -> Self:
         """A new ledger for the data set of this name and content; its key and log go into `folder`."""
-        return cls._create(path, {"dataset": dataset, "relation": str(relation)}, data_digest, folder)
+        return cls._create(path, {"dataset": dataset, "data": data_digest, "relation": str(relation)}, folder)
+
+    @classmethod
+    def make_anew(cls, path: Path, note: Mapping[str, str], folder: Path) -> Self:
+        """A ledger in place of one that is gone, with its key; it is locked until it counts what its log knows."""
+        facts = {name: note[name] for name in ("dataset", "data", "relation")}
+        return cls._create(path, facts, folder, LedgerRecord(folder, note["identity"]).key())
 
     @property
     def dataset(self) -> str:
