@@ -114,10 +114,11 @@ class Agent:
         """
         name, records = policy.dataset, data_digest or shards.digest()
         randomness: Randomness = SystemRandomness()
+        machine = registry or LedgerRegistry(default_folder())
         if dry_run is not None:
+            machine.check_unknown(records)
             name, records = f"dry run of {name}", digest("dry run", records)
             randomness = SeededRandomness(dry_run)
-        machine = registry or LedgerRegistry(default_folder())
         opened = machine.ledger(ledger, name, records, Relation.parse(policy.relation))
         dry = dry_run is not None
         return cls(shards, policy, opened, randomness, members=(member,), persons=persons, dry_run=dry)

@@ -319,7 +319,7 @@ class Handler:
         """Read when they are first needed; what is wrong with them is the owner's business alone."""
         if self._records is None:
             try:
-                self._records = Records(self.site.schema(), self.settings)
+                self._records = Records(self.site.schema(), self.settings, self.name)
                 if self._records.unusable:
                     self.site.note("unusable", records=self._records.unusable)
             except InputError:

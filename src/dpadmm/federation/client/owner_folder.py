@@ -61,9 +61,10 @@ class AgentSettings:
     address: str  # of the coordinator, host:port
     policy: str
     ledger: str
-    source: Mapping[str, Any]  # as `Source.to_dict` writes it
+    source: Mapping[str, Any]  # as `Source.to_dict` writes it; empty in a dry run
     person: str | None = None  # the column that says whose record it is
     dry_run: int | None = None  # the seed of a dry run with made-up records
+    records: int = 200  # how many are made up
 
 
 @dataclass(frozen=True)

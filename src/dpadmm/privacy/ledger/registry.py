@@ -162,6 +162,20 @@ class LedgerRegistry:
         if self._kept(note) != kept:
             write_private(note, json.dumps(kept))
 
+    def check_unknown(self, data_digest: str) -> None:
+        """Refuses a dry run of records that have a ledger: its noise can be computed by whoever knows the seed.
+
+        Raises:
+            InputError: They have one.
+        """
+        if not self.folder.exists():
+            return
+        self._close_to_others()
+        for _, kept, _ in self._alike("", data_digest):
+            raise InputError(
+                f"these records have a ledger, at {kept['path']!r}: a dry run is for made-up records, and protects none."
+            )
+
     def known(self, path: Path) -> dict[str, str]:
         """The note on the ledger whose place this is.
 
