@@ -67,7 +67,9 @@ def test_a_ledger_is_for_rehearsals_or_for_releases_and_never_for_both(
 ) -> None:
     registry, rehearsed = LedgerRegistry(tmp_path / "shelf"), path.with_name("rehearsed")
     Agent.open(sample.shards(), sample.policy(), path, registry=registry)
-    Agent.open(sample.shards(), sample.policy(), rehearsed, registry=registry, dry_run=0)
+    with pytest.raises(InputError, match="these records have a ledger"):
+        Agent.open(sample.shards(), sample.policy(), rehearsed, registry=registry, dry_run=0)
+    Agent.open(sample.shards(seed=1), sample.policy(), rehearsed, registry=registry, dry_run=0)
     with pytest.raises(InputError, match="is for data set 'patients', not 'dry run of patients'"):
         Agent.open(sample.shards(seed=1), sample.policy(), path, registry=registry, dry_run=0)
     with pytest.raises(InputError, match="is for data set 'dry run of patients', not 'patients'"):

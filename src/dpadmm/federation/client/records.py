@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class Records:
     """An owner's records, encoded as agreed; read once, and kept in this process.
 
-    In a dry run they are made up, and the owner's are not opened. A record with a value that cannot be used counts as zero. `unusable` is how many those are and `first_unusable` what
-    is wrong with one of them: facts for the owner alone. Whether the records are as agreed depends on the names and
-    types of columns only.
+    In a dry run they are made up, and the owner's are not opened. A record with a value that cannot be used counts as
+    zero. `unusable` is how many those are and `first_unusable` what is wrong with one of them: facts for the owner
+    alone. Whether the records are as agreed depends on the names and types of columns only.
     """
 
     def __init__(self, schema: Schema, settings: AgentSettings, owner: str) -> None:

@@ -173,7 +173,7 @@ class LedgerRegistry:
         self._close_to_others()
         for _, kept, _ in self._alike("", data_digest):
             raise InputError(
-                f"these records have a ledger, at {kept['path']!r}: a dry run is for made-up records, and protects none."
+                f"these records have a ledger, at {kept['path']!r}; a dry run is for made-up records."
             )
 
     def known(self, path: Path) -> dict[str, str]:
