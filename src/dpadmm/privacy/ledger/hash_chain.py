@@ -209,10 +209,15 @@ class Chain:
             return
         with self._guard(), writing(self._connection):
             self.record.begin(self._key, self._lines())
-            self._connection.execute("PRAGMA secure_delete = 1")
             self._connection.execute("DELETE FROM meta WHERE name = 'key'")
             self._connection.execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (self.identity,))
-        del self.meta["key"]
+            del self.meta["key"]
+        self.fold()
+
+    def fold(self) -> None:
+        """Puts all that was written into the one file, so that a copy of it is whole."""
+        with self._guard():
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     @contextmanager
     def reading(self) -> Iterator[Callable[[str], sqlite3.Cursor]]:
@@ -383,6 +388,7 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute(
             "PRAGMA synchronous = EXTRA"
         )  # when a commit returns it is on disk, and so is its folder entry
+        connection.execute("PRAGMA secure_delete = 1")  # what is deleted is private: states, and the key of old ledgers
     except sqlite3.Error as error:
         raise InputError(f"ledger {str(path)!r} cannot be opened: {error}.") from None
     return connection

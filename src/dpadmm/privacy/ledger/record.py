@@ -164,6 +164,8 @@ class LedgerRecord:
                 f"the ledger's key {str(self._key)!r} is not there: name the state that it belongs to, or restore "
                 f"the key from a backup."
             ) from None
+        except InputError:
+            raise
         except ValueError:
             raise InputError(f"{str(self._key)!r} holds no key; restore it from a backup.") from None
 

@@ -46,7 +46,10 @@ class LedgerRegistry:
     def _alone(self) -> Iterator[None]:
         """Keeps other processes waiting; if this one ends, however it does, SQLite lets the next one in."""
         self._close_to_others()
-        with closing(sqlite3.connect(self.folder / "lock.db", timeout=_TIMEOUT, isolation_level=None)) as lock:
+        place = self.folder / "lock.db"
+        os.close(os.open(place, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+        place.chmod(0o600)  # earlier versions left it open
+        with closing(sqlite3.connect(place, timeout=_TIMEOUT, isolation_level=None)) as lock:
             try:
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError:
@@ -172,9 +175,7 @@ class LedgerRegistry:
             return
         self._close_to_others()
         for _, kept, _ in self._alike("", data_digest):
-            raise InputError(
-                f"these records have a ledger, at {kept['path']!r}; a dry run is for made-up records."
-            )
+            raise InputError(f"these records have a ledger, at {kept['path']!r}; a dry run is for made-up records.")
 
     def known(self, path: Path) -> dict[str, str]:
         """The note on the ledger whose place this is.

@@ -258,11 +258,6 @@ class SqliteLedger(Chain):
                 self._connection.execute("DELETE FROM states WHERE run = ?", (run,))
         self.fold()
 
-    def fold(self) -> None:
-        """Puts all that was written into the one file, so that a copy of it is whole."""
-        with self._guard():
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-
     def refuse(self, reason: str) -> None:
         """Notes that something was refused. Not in the chain, and bounded: no stranger can make the ledger grow."""
         with self._transaction():
