@@ -51,7 +51,7 @@ def test_made_up_records_fit_the_columns(kind: str) -> None:
     schema = {
         "classes": SCHEMA,
         "numbers": Schema(SCHEMA.features, "ill"),
-        "curves": Schema.of(CurveEncoder(("t0", "t1", "t2", "t3"), (0.0, 1.0, 2.0, 3.0), "polynomial:3"), "y", None),
+        "curves": Schema.of(CurveEncoder(("t0", "t1", "t2", "t3"), (0.0, 1.0, 2.0, 3.0), "cosine:3"), "y", None),
     }[kind]
     table = made_up(schema, 40, 1, "north", person="who")
     features, targets, usable = schema.rows(table)

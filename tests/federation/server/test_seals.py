@@ -1,4 +1,4 @@
-"""Seals that coordinator and owners keep across runs: a machine that was restored as a whole is shown what it forgot."""
+"""Seals that coordinator and owners keep across runs: a machine that was restored is shown what it forgot."""
 
 import json
 from dataclasses import replace
@@ -51,7 +51,8 @@ def test_the_coordinator_shows_a_restored_machine_what_it_forgot(lived: Any) -> 
     assert locked.locked == FORGOTTEN
     locked.record_lost(dict(locked.spent()))
     locked.close()
-    assert lived.run(folder)["state"] == "finished"  # the same seals are shown again, and were settled
+    status = lived.run(folder)
+    assert status["state"] == "finished", status  # the same seals are shown again, and were settled
 
 
 def test_other_owners_show_it_where_the_coordinator_has_lost_its_own(lived: Any) -> None:

@@ -287,7 +287,7 @@ class Handler:
         for kept in (self._agents, self._letters, self._cards):
             kept.pop(run, None)
         self.site.note("finished", run=run)
-        return {"finished": run, "seal": self._seal_of(agent)}
+        return {"finished": run}
 
     def _bind(self, agent: Agent) -> None:
         """Where the owner has made its policy stricter during a run, that holds at once."""

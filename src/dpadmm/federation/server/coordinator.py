@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -245,10 +244,7 @@ class Coordinator:
     def _finish(self, agreement: Agreement) -> None:
         """Lets the owners close the run; one that is away, or has closed it already, needs no telling."""
         given = {"run": self.name, "seals": to_lists(self.folder.seals.of(agreement.owners))}
-        replies = self._owners.call("finish", {n: given for n in agreement.owners if self._owners.there(n)})
-        for name, reply in replies.items():
-            with suppress(Refused):  # a seal that is none is not kept; the run is over
-                self._owners.keep_seal(name, reply)
+        self._owners.call("finish", {name: given for name in agreement.owners if self._owners.there(name)})
         self.folder.tell("finished", round=agreement.plan().setting.rounds)
 
     def _warnings(self) -> tuple[str, ...]:
