@@ -18,6 +18,12 @@ from dpadmm.privacy.ledger.sqlite import SqliteLedger
 GENERIC = "this owner's records are not as agreed; 'dpadmm agent check' tells the owner why."
 
 
+@pytest.fixture
+def lived(small_federation: ModuleType, tmp_path: Path) -> Any:
+    """Owners with records of their own: a dry run would open none."""
+    return small_federation.SmallFederation(tmp_path, dry_run=None)
+
+
 def rewritten(lived: Any, change: Callable[[list[list[str]]], Any], name: str = "ahorn") -> None:
     """Another table of an owner's records."""
     path = lived.home / name / "records.csv"
@@ -70,6 +76,8 @@ def fresh(lived: Any) -> None:
     import shutil
 
     shutil.rmtree(lived.owner("ahorn").registry.folder)
+    for left in lived.home.glob("ahorn/ledger.db-*"):
+        left.unlink()
 
 
 UNFIT: list[tuple[str, Callable[[list[list[str]]], Any]]] = [
@@ -126,7 +134,7 @@ def with_persons(lived: Any, each: int) -> None:
             row.append(f"{MARK}-{number // each}")
 
     rewritten(lived, change)
-    lived.owner("ahorn").save(replace(lived.settings("ahorn", 7), person="who"))
+    lived.owner("ahorn").save(replace(lived.settings("ahorn", None), person="who"))
 
 
 def test_persons_with_several_records_are_protected_as_persons(lived: Any) -> None:

@@ -86,6 +86,9 @@ class Chain:
         record = LedgerRecord(folder, _identity(key))
         if path.exists():
             raise InputError(f"ledger {str(path)!r} exists; open it, or choose another file.")
+        for kind in ("-wal", "-journal"):  # SQLite would take it for the new file's
+            if left_over(path, kind):
+                raise InputError(f"{f'{path}{kind}'!r} is of a ledger that was here; move it aside.")
         made = known is not None  # then its log has a past
         try:
             os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # its journals get the same rights
@@ -372,6 +375,12 @@ def writing(connection: sqlite3.Connection) -> Iterator[None]:
 def keyed_digest(key: bytes, data_digest: str) -> str:
     """Names records in a ledger and its note; only the holder of the key can check a guess of them against it."""
     return hmac.new(key, digest("records", data_digest).encode(), "sha256").hexdigest()
+
+
+def left_over(path: Path, kind: str) -> bool:
+    """Whether a journal with something in it lies beside a ledger's place."""
+    left = Path(f"{path}{kind}")
+    return left.exists() and left.stat().st_size > 0
 
 
 def _identity(key: bytes) -> str:

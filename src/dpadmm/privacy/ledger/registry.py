@@ -19,7 +19,7 @@ from pathlib import Path
 from dpadmm._private_files import private_folder, read_private, write_private
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation, digest
-from dpadmm.privacy.ledger.hash_chain import keyed_digest
+from dpadmm.privacy.ledger.hash_chain import keyed_digest, left_over
 from dpadmm.privacy.ledger.record import LedgerRecord
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.ledger.verify import verify
@@ -67,7 +67,7 @@ class LedgerRegistry:
             self._note(path, ledger)
             return ledger
         self._check_journal(path, dataset, data_digest)  # before SQLite opens the file
-        after_crash = _left_over(path, "-wal")
+        after_crash = left_over(path, "-wal")
         ledger = SqliteLedger.open(path, folder=self.folder)
         try:
             if ledger.dataset != dataset:
@@ -112,7 +112,7 @@ class LedgerRegistry:
         for _, kept, _ in self._alike(dataset, data_digest):
             for kind in ("-journal", "-wal"):
                 left = Path(kept["path"] + kind)
-                if kept["path"] != str(path.absolute()) and _left_over(Path(kept["path"]), kind):
+                if kept["path"] != str(path.absolute()) and left_over(Path(kept["path"]), kind):
                     raise InputError(
                         f"ledger {str(path)!r} was moved without {str(left)!r}, which holds a change that a crash "
                         f"interrupted. Move the ledger back to {kept['path']!r} and open it there once."
@@ -195,9 +195,3 @@ class LedgerRegistry:
         if self.folder.is_dir() and not self.folder.is_symlink() and self.folder.stat().st_uid == os.geteuid():
             self.folder.chmod(0o700)  # earlier versions left it open
         private_folder(self.folder)
-
-
-def _left_over(path: Path, kind: str) -> bool:
-    """Whether a journal with something in it lies beside a ledger."""
-    left = Path(f"{path}{kind}")
-    return left.exists() and left.stat().st_size > 0

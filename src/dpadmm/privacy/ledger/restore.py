@@ -49,6 +49,8 @@ def restore(path: Path, registry: LedgerRegistry, backup: Path | None = None) ->
     note = registry.known(path)
     aside = _put_in_place(path, backup, note["identity"], registry.folder) if backup is not None else None
     anew = not path.exists()
+    if anew:
+        _move_aside(path)  # what is left of the file that is gone
     ledger = (
         SqliteLedger.make_anew(path, note, registry.folder) if anew else SqliteLedger.open(path, folder=registry.folder)
     )
@@ -74,15 +76,21 @@ def _put_in_place(path: Path, backup: Path, identity: str, folder: Path) -> Path
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with closing(connect(backup)) as source, closing(connect(beside)) as target:
             source.backup(target)
-        if path.exists():
-            aside = path.with_name(f"{path.name}.replaced-{now().replace(':', '').replace('-', '')}")
-            for kind in ("-wal", "-shm", "-journal", ""):
-                left = Path(f"{path}{kind}")
-                if left.exists():
-                    left.rename(f"{aside}{kind}")
+        aside = _move_aside(path)
         beside.rename(path)
     except (sqlite3.Error, OSError) as error:
         raise InputError(f"{str(backup)!r} cannot be put in the ledger's place: {error}.") from None
     finally:
         beside.unlink(missing_ok=True)
     return aside
+
+
+def _move_aside(path: Path) -> Path | None:
+    """Moves a ledger and its journals out of the way; its new place, if there was one."""
+    there = path.exists()
+    aside = path.with_name(f"{path.name}.replaced-{now().replace(':', '').replace('-', '')}")
+    for kind in ("-wal", "-shm", "-journal", ""):
+        left = Path(f"{path}{kind}")
+        if left.exists():
+            left.rename(f"{aside}{kind}")
+    return aside if there else None
