@@ -154,9 +154,9 @@ def test_a_person_with_too_many_records_takes_part_with_the_first_of_them(lived:
     features = np.asarray(asked._agents["study"][0]._joined["study"].shards.features)
     assert features.any(axis=1).tolist() == [number % 3 < 2 for number in range(len(features))]
     asked.finish("study")
-    lived.owner("ahorn").save(replace(lived.settings("ahorn", 7), person="whom"))
+    lived.owner("ahorn").save(replace(lived.settings("ahorn", None), person="whom"))
     assert reason(handler(lived).introduce()) == GENERIC
-    lived.owner("ahorn").save(lived.settings("ahorn", 7))
+    lived.owner("ahorn").save(lived.settings("ahorn", None))
     said = why(lived, handler(lived).join("study", lived.terms(records_per_person=2).dumps()))
     assert "not grouped by person" in said
 
