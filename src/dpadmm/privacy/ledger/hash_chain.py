@@ -15,7 +15,6 @@ what kind. How a lock ends: `recovery`.
 from __future__ import annotations
 
 import hmac
-import json
 import os
 import secrets
 import sqlite3
@@ -26,6 +25,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from dpadmm import _databases
+from dpadmm._files import json_value
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.events import canonical, digest
 from dpadmm.privacy.ledger.protocol import Seal
@@ -231,7 +232,7 @@ class Chain:
     def entries(self) -> Iterator[dict[str, Any]]:
         """The chain, entry by entry."""
         for number, kind, run, body, head in self._connection.execute("SELECT * FROM entries ORDER BY number"):
-            yield {"number": number, "kind": kind, "run": run, "head": head, **json.loads(body)}
+            yield {"number": number, "kind": kind, "run": run, "head": head, **json_value(body)}
 
     def broken_links(self) -> list[str]:
         """Entries that were changed, or are missing."""
@@ -273,7 +274,7 @@ class Chain:
             if self._connection.execute("SELECT 1 FROM entries WHERE head = ?", (head,)).fetchone():
                 return True
             locks = self._connection.execute("SELECT body FROM entries WHERE kind = 'lock'").fetchall()
-            if not self.locked and any(head in json.loads(body).get("seals", ()) for (body,) in locks):
+            if not self.locked and any(head in json_value(body).get("seals", ()) for (body,) in locks):
                 return True  # its owner has counted what was lost since
             with self.record.held() as log:
                 return log is not None and any(line.head == head for line in log.lines())
@@ -321,7 +322,7 @@ class Chain:
 
     def _lines(self, after: int = 0) -> list[Line]:
         rows = self._connection.execute("SELECT * FROM entries WHERE number > ? ORDER BY number", (after,))
-        return [Line.of(number, head, kind, run, json.loads(body)) for number, kind, run, body, head in rows]
+        return [Line.of(number, head, kind, run, json_value(body)) for number, kind, run, body, head in rows]
 
     def _make_sure_of_log(self) -> None:
         """Nothing leaves by an entry that is not in the log: another process, or a crash, may have kept it from it."""
@@ -393,7 +394,7 @@ def now() -> str:
 
 def connect(path: Path) -> sqlite3.Connection:
     try:
-        connection = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+        connection = _databases.connect(path, timeout=30.0)
         connection.execute(
             "PRAGMA synchronous = EXTRA"
         )  # when a commit returns it is on disk, and so is its folder entry

@@ -12,10 +12,11 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpadmm import _databases
 from dpadmm._private_files import private_folder, read_private, write_private
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation, digest
@@ -49,8 +50,9 @@ class LedgerRegistry:
         place = self.folder / "lock.db"
         os.close(os.open(place, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         place.chmod(0o600)  # earlier versions left it open
-        with closing(sqlite3.connect(place, timeout=_TIMEOUT, isolation_level=None)) as lock:
+        with ExitStack() as held:
             try:
+                lock = held.enter_context(closing(_databases.connect(self.folder / "lock.db", timeout=_TIMEOUT)))
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError:
                 raise InputError(
