@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from dpadmm._private_checks import CLOSED
@@ -201,6 +201,37 @@ def _write_all(file: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(file, left) :]
+
+
+def opened_private(path: Path) -> AbstractContextManager[int]:
+    """A private file that is there, opened to be read and written in place.
+
+    Args:
+        path: The file, in a private folder.
+
+    Returns:
+        A context whose value is the file's descriptor, and which closes it.
+
+    Raises:
+        FileNotFoundError: There is none.
+        InputError: It is a link, no file, not ours, or open to others; or its folder is.
+    """
+    with _inside(path) as folder:
+        file = _open(path, os.O_RDWR, folder)
+    try:
+        _check_file(file, path)
+    except BaseException:
+        os.close(file)
+        raise
+    return _open_until_end(file)
+
+
+@contextmanager
+def _open_until_end(file: int) -> Iterator[int]:
+    try:
+        yield file
+    finally:
+        os.close(file)
 
 
 def append_private(path: Path, data: bytes, limit: int) -> bool:

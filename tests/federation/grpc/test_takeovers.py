@@ -146,7 +146,7 @@ def test_an_archive_from_another_owner_through_an_honest_coordinator_reaches_an_
             town.enter(name)
         terms = lived.terms(**RING)
         session = town.hub.session(lived.owners)
-        given = {"run": "study", "terms": terms.dumps(), "seen": None}
+        given = {"run": "study", "terms": terms.dumps(), "seen": None, "known": []}
         assert all(
             "joined" in reply for reply in session.ask("join", dict.fromkeys(lived.owners, given), 30.0).values()
         )

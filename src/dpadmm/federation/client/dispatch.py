@@ -18,10 +18,10 @@ from dpadmm.federation.frames import FrameError, decode, encode
 
 METHODS: Mapping[str, frozenset[str]] = {
     "introduce": frozenset(),
-    "join": frozenset({"run", "terms", "seen"}),
-    "confirm": frozenset({"run", "cards", "signatures"}),
+    "join": frozenset({"run", "terms", "seen", "known"}),
+    "confirm": frozenset({"run", "cards", "signatures", "seals"}),
     "answer_step": frozenset({"run", "digest", "step", "inputs", "missed_inputs", "last_used"}),
-    "finish": frozenset({"run"}),
+    "finish": frozenset({"run", "seals"}),
     "run_rounds": frozenset({"run", "digest", "start", "timeout"}),
     "rounds_status": frozenset({"run"}),
     "hear": frozenset({"run", "sender", "round", "sealed"}),
