@@ -13,12 +13,13 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
+from dpadmm.admm.solvers.base import Randomness
 from dpadmm.audit.likelihood import evidence
 from dpadmm.audit.observed import messages
 from dpadmm.audit.scene import Scene
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.privacy.randomness import derived
-from dpadmm.release.random_bits import Randomness, SeededRandomness, Stream
+from dpadmm.release.random_bits import SeededRandomness, Stream
 
 TOGETHER = 20_000  # transcripts of one batch
 

@@ -25,6 +25,7 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.rounds import AgentState, begin
+from dpadmm.admm.solvers.base import Randomness
 from dpadmm.errors import InputError, Refused
 from dpadmm.owner.admission import Applicant, admit, check_parts, check_policy, consider, usable_records
 from dpadmm.owner.agreement import Agreement
@@ -36,7 +37,7 @@ from dpadmm.privacy.filter import Cap
 from dpadmm.privacy.ledger.protocol import Ledger
 from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
 from dpadmm.problems.shards import Shards
-from dpadmm.release.random_bits import Randomness, SeededRandomness, SystemRandomness
+from dpadmm.release.random_bits import SeededRandomness, SystemRandomness
 
 
 class Agent:
