@@ -63,7 +63,7 @@ def p_value(uniform: FloatArray) -> float:
 def _together(numbers: FloatArray) -> float:
     """Of the largest correlation of two columns, for as many pairs as there are."""
     with np.errstate(all="ignore"):
-        found = np.corrcoef(numbers, rowvar=False)[np.triu_indices(numbers.shape[1], 1)]
+        found = np.asarray(np.corrcoef(numbers, rowvar=False))[np.triu_indices(numbers.shape[1], 1)]
     largest = np.nan_to_num(np.abs(found), nan=1.0).max()
     return float(max(_TINY, 2.0 * ndtr(-largest * np.sqrt(len(numbers))) * found.size))
 
