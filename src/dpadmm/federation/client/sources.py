@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from dpadmm._fields import from_table
+from dpadmm._tables import repeated
 from dpadmm.datasets.files import SUFFIXES, read_cells, read_table
 from dpadmm.errors import InputError
 
@@ -276,9 +277,9 @@ def _fetch(connection: Connection, query: str, text: Collection[str], place: str
 def _check_names(columns: Sequence[str]) -> None:
     if not columns:
         raise InputError("the query gives no columns; name them after SELECT.")
-    repeated = next((name for name in columns if columns.count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"the query gives more than one column named {repeated!r}; rename one with AS.")
+    twice = repeated(columns)
+    if twice is not None:
+        raise InputError(f"the query gives more than one column named {twice!r}; rename one with AS.")
 
 
 def _array(values: Sequence[Any], as_text: bool) -> pyarrow.Array | pyarrow.ChunkedArray:
