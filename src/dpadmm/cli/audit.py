@@ -154,9 +154,5 @@ def _show(found: list[Audit]) -> None:
     said = f"delta {first.delta:g}, confidence {first.confidence:.0%}; {how(first)}; by {first.measured.statistic}"
     if first.claim == "paper":
         said += f"; the claim is the paper's, the account says {first.accounted:.4g}"
-<<<<<<< HEAD
-    out().print(said, markup=False, soft_wrap=True)
-    out().print(str(first) if len(found) == 1 else verdict(found), markup=False, soft_wrap=True)
-=======
     out().print(said, soft_wrap=True)
->>>>>>> main
+    out().print(str(first) if len(found) == 1 else verdict(found), soft_wrap=True)
