@@ -70,7 +70,7 @@ reproduce: .venv/installed-dev
 
 # Every private recipe attacked with many transcripts; the table goes into docs/audit.md.
 audit: .venv/installed-dev
-	$(BIN)/dpadmm audit --algorithm all --epsilon 1,4 --delta 1e-5 --transcripts 50000 --seed 1 --write docs/audit.md
+	$(BIN)/dpadmm audit --algorithm all --epsilon 1,4 --delta 1e-5 --transcripts 20000 --seed 1 --write docs/audit.md
 
 # The documentation site, into site/: open site/index.html. It needs no network, neither to build nor to read.
 docs: .venv/installed-dev

@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.algorithm import Plan
+from dpadmm.admm.solvers.base import Randomness
 from dpadmm.audit.attacks import trained
 from dpadmm.audit.bounds import BOUNDS, GAUSSIAN
 from dpadmm.audit.likelihood import RATIO, evidence
@@ -40,7 +41,7 @@ from dpadmm.privacy.randomness import derived
 from dpadmm.problems.losses.capped import CAP
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.release import rows
-from dpadmm.release.random_bits import Randomness, SeededRandomness
+from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec.declare import Experiment
 
 EPSILON, DELTA, SHARE, CONFIDENCE = 2.0, 1e-5, 0.2, 0.95

@@ -89,7 +89,8 @@ def test_one_refuted_claim_of_several_is_enough(dpadmm: Any, monkeypatch: pytest
     arguments = ("audit", "--algorithm", "dp-admm", "--epsilon", "0.1,9", "--delta", 1e-5, "--strict")
     shown, told = dpadmm(*arguments), dpadmm(*arguments, "--json")
     assert (shown.exit_code, told.exit_code) == (1, 1)
-    assert shown.stdout.count("refuted") == 1
+    assert shown.stdout.count("refuted") == 2  # in its row, and in the verdict
+    assert "Verdict: refuted: dp-admm at epsilon 0.1." in shown.stdout
     assert [each["violated"] for each in json.loads(told.stdout)["audits"]] == [True, False]
     assert dpadmm("audit", "--algorithm", "dp-admm", "--epsilon", 9, "--strict").exit_code == 0
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpadmm.admm.solvers.base import Randomness
 from dpadmm.errors import Refused
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.agreement import Agreement
@@ -27,7 +28,7 @@ from dpadmm.problems.array_files import ArrayBlocks
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.stored_shards import StoredShards, gather_blocks
-from dpadmm.release.random_bits import Randomness, SeededRandomness, Stream, SystemRandomness
+from dpadmm.release.random_bits import SeededRandomness, Stream, SystemRandomness
 from dpadmm.spec.declare import RunSpec
 
 RECORDS, WIDTH, ROUNDS = 60, 3, 6

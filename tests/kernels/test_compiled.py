@@ -55,7 +55,7 @@ def test_a_copy_of_the_same_sources_has_the_same_cache_folder(copy: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "changed", ["problems/losses/hinge.py", "release/kernels/dense.py", "_kernels/compiled.py", "problems/shards.py"]
+    "changed", ["problems/losses/hinge.py", "release/kernels/margins.py", "_kernels/compiled.py", "problems/shards.py"]
 )
 def test_a_changed_source_has_a_cache_folder_of_its_own(copy: Path, changed: str) -> None:
     before = room._cache_folder()
@@ -97,9 +97,9 @@ def test_a_decoration_that_fails_leaves_numbas_own_cache_setting_too(monkeypatch
 
 
 def test_kernels_are_cached_in_the_folder_of_these_sources() -> None:
-    from dpadmm.release.kernels import dense, softmax, sparse
+    from dpadmm.release.kernels import margins, softmax
 
-    for kernel in (dense.gradient, sparse.gradient, softmax.gradient):
+    for kernel in (margins.gradient, margins.sparse_gradient, softmax.gradient):
         assert str(kernel._cache.cache_path).startswith(room._CACHE_FOLDER)
 
 

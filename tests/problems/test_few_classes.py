@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from dpadmm._kernels.class_scores import Shape
-from dpadmm.release.kernels.few_classes import (
-    CLASSES_AT_ONCE,
-    COLUMNS_AT_ONCE,
-    SUMS_AT_ONCE,
-    add_rows,
-    scores_of,
-)
-from dpadmm.release.kernels.softmax import gradient
+from dpadmm._kernels.class_scores import CLASSES_AT_ONCE, Shape, scores_of
+from dpadmm._kernels.tiles import COLUMNS_AT_ONCE, SUMS_AT_ONCE
+from dpadmm.release.kernels.softmax import add_rows, gradient
 
 CLASSES = [1, CLASSES_AT_ONCE - 1, CLASSES_AT_ONCE, CLASSES_AT_ONCE + 1, 2 * CLASSES_AT_ONCE + 3]
 ROWS = [1, 3, 8, 29]

@@ -30,8 +30,7 @@ from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Range
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.release.changes import change
-from dpadmm.release.exponential import gaussian_tail, geometric_tail
-from dpadmm.release.noise import discrete_gaussian, discrete_laplace
+from dpadmm.release.noise import discrete_gaussian, discrete_laplace, gaussian_tail, geometric_tail
 from dpadmm.release.perturb import release_value
 from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.release.sums import MarginGradient, Query, Total

@@ -18,8 +18,7 @@ from scipy.stats import norm
 
 from dpadmm.errors import InputError
 from dpadmm.release import noise
-from dpadmm.release.exponential import ERROR_BOUND
-from dpadmm.release.noise import discrete_gaussian, discrete_laplace
+from dpadmm.release.noise import ERROR_BOUND, discrete_gaussian, discrete_laplace
 from dpadmm.release.random_bits import SystemRandomness
 
 SAMPLERS = [discrete_gaussian, discrete_laplace]

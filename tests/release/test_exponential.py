@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpadmm.release import exponential as module
-from dpadmm.release.exponential import (
+from dpadmm.release import noise as module
+from dpadmm.release.noise import (
     ERROR_BOUND,
     acceptance,
     below,

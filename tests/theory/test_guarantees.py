@@ -13,7 +13,8 @@ STATUSES = {"proved here", "published", "checked numerically", "assumed"}
 COLUMNS = ["claim", "assumption", "lemma", "test", "status"]
 PROMISED = """Every row/read alone/slope/contributes/k records of a person/Sums are exact/lattice/discrete Gaussian/
 discrete Laplace/Random bits/Gradient noise/Mini-batches/One uniform record/exact minimiser/Objective perturbation/
-Noise on a step's result/projection/post-processing/Pre-processing: standardising/Pre-processing: components/Evaluation/
+Noise on a step's result/projection/post-processing/Nothing leaves/
+Pre-processing: standardising/Pre-processing: components/Evaluation/
 Gaussian composition/Privacy loss distributions/Rényi composition/All runs together/run alone/Changed policies/Groups/
 second ledger/Migration/Rollback/Estimators/Graphs/Recycled rounds/Power flow"""
 

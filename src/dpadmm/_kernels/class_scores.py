@@ -1,4 +1,4 @@
-"""What the softmax loss, plain or capped, is to a kernel: its derivative in a record's scores, one for each class."""
+"""What the softmax loss, plain or capped, is to a kernel: a record's scores, one for each class, and its derivative."""
 
 from __future__ import annotations
 
@@ -8,12 +8,44 @@ import numpy as np
 
 from dpadmm._kernels.compiled import compiled
 
+CLASSES_AT_ONCE = 5
+
 
 class Shape(NamedTuple):
     """What a kernel must know of the loss."""
 
     classes: int
     cap: float = 1.0
+
+
+@compiled()
+def scores_of(features: Any, start: int, stop: int, model: Any, scores: Any) -> None:
+    """scores[r, k] = <row start + r, class k of the model>, in the precision of the model.
+
+    A row's scores are computed by the same code wherever it lies. A number of it is taken from memory once for as many
+    classes as registers hold; a matrix product of so few columns takes longer, to bring rows into the order it wants.
+    """
+    classes, width = model.shape
+    zero = model.dtype.type(0.0)
+    for row in range(start, stop):
+        k = 0
+        while k + CLASSES_AT_ONCE <= classes:
+            a, b, c, d, e = zero, zero, zero, zero, zero
+            for j in range(width):
+                number = features[row, j]
+                a += number * model[k, j]
+                b += number * model[k + 1, j]
+                c += number * model[k + 2, j]
+                d += number * model[k + 3, j]
+                e += number * model[k + 4, j]
+            for place, score in enumerate((a, b, c, d, e)):
+                scores[row - start, k + place] = score
+            k += CLASSES_AT_ONCE
+        for last in range(k, classes):
+            a = zero
+            for j in range(width):
+                a += features[row, j] * model[last, j]
+            scores[row - start, last] = a
 
 
 @compiled()

@@ -1,10 +1,11 @@
 """From the evidence of every round to a verdict: a statistic and a threshold, both fixed on transcripts of their own.
 
-Two statistics compete. The *likelihood ratio* adds the rounds' log-ratios up: nothing beats it where the mechanism does
-what it says. The *trained* one looks at the noise that the first data set would need, round by round, and fits a normal
-distribution to it on each side, with whatever means, variances and correlations it finds: it is the one that notices a
-round without noise, noise that is used twice, or noise whose size depends on the records. Which of them is used, and
-where the line is drawn, is decided by the bounds that they give on the training transcripts.
+Three statistics compete. The *likelihood ratio* adds the rounds' log-ratios up: nothing beats it where the mechanism
+does what it says. The *trained* one looks at the noise that the first data set would need, round by round, and fits a
+normal distribution to it on each side, with whatever means, variances and correlations it finds: it is the one that
+notices a round without noise, noise that is used twice, or noise whose size depends on the records. The *model-free*
+one knows nothing, and looks at the bytes that left. Which of them is used, and where the line is drawn, is decided by
+the bounds that they give on the training transcripts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.audit.bounds import Bound, Measured, Mistakes
-from dpadmm.audit.likelihood import NOISE, RATIO
+from dpadmm.audit.likelihood import BYTES, NOISE, RATIO
+from dpadmm.audit.model_free import learned
 from dpadmm.audit.scene import Scene
 from dpadmm.audit.transcripts import Progress, RandomnessSource, SideBySide, transcripts
 from dpadmm.privacy.randomness import derived
@@ -90,6 +92,8 @@ def trained(evidence: FloatArray, bounds: Sequence[Bound], confidence: float, de
     part = evidence.shape[1] // 4
     seen, unseen = evidence[:, :part], evidence[:, part:]  # a fit looks better than it is where it was made
     statistics = {"likelihood ratio": _likelihood, "trained": _normal_fit(seen)}
+    if seen.shape[-1] > BYTES:
+        statistics["model-free"] = _by_bytes(seen)
     attacks = [
         attack
         for name, statistic in statistics.items()
@@ -141,6 +145,11 @@ def _normal_fit(evidence: FloatArray) -> Statistic:
         return logs[1] - logs[0]
 
     return statistic
+
+
+def _by_bytes(evidence: FloatArray) -> Statistic:
+    statistic = learned(evidence[..., BYTES:])
+    return lambda side: statistic(side[..., BYTES:])
 
 
 def _by_line(first: FloatArray, second: FloatArray) -> tuple[FloatArray, Mistakes]:

@@ -38,7 +38,7 @@ from dpadmm.release.perturb import noise_scales, spacing
 from dpadmm.release.random_bits import Stream
 from dpadmm.release.sums import COARSE_BITS
 
-RATIO, NOISE = 0, 1  # kinds of evidence
+RATIO, NOISE, BYTES = 0, 1, 2  # kinds of evidence; from BYTES on, what was written
 
 
 def evidence(message: Message, sides: tuple[Shards, Shards]) -> FloatArray:
@@ -47,15 +47,15 @@ def evidence(message: Message, sides: tuple[Shards, Shards]) -> FloatArray:
     if message.round != EVALUATION and not message.phase.solver.reads_records:
         apart = (message.release - silent(message, sides[0])).sum(axis=1)
         return np.stack((np.zeros_like(apart), apart), axis=1)
-    (one, needed), (other, instead) = (_explained(message, shards) for shards in sides)
+    (one, needed), (other, instead) = (explained(message, shards) for shards in sides)
     way = needed - instead
     length = np.sqrt((way * way).sum(axis=1))
     along = np.divide((needed * way).sum(axis=1), length, out=np.zeros_like(length), where=length > 0.0)
     return np.stack((other - one, along), axis=1)
 
 
-def _explained(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
-    """The log-density of a release, if these are the records, and the noise that it takes."""
+def explained(message: Message, shards: Shards) -> tuple[FloatArray, FloatArray]:
+    """The log-density of a release, if these are the records, and the noise that it takes, in units of its scale."""
     if message.round == EVALUATION:
         return _by_estimate(message, shards)
     if isinstance(message.phase.perturbation, Objective):

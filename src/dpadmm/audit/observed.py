@@ -13,10 +13,12 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.algorithm import Phase, Plan
+from dpadmm.admm.perturbations.base import Release
 from dpadmm.admm.rounds import AgentState, absorb
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.engine.executor import InProcessExecutor
 from dpadmm.engine.loop import evaluate, rounds
+from dpadmm.owner.request import Request
 
 EVALUATION = 0  # the round that stands for the estimate of an error, which is asked for after the last
 
@@ -48,9 +50,17 @@ class Message:
         )
 
 
+class Listening(InProcessExecutor):
+    """Keeps what the agents answered last. That is what leaves, whatever they remember of it."""
+
+    def collect(self, request: Request) -> Release:
+        self.heard = super().collect(request)
+        return self.heard
+
+
 def messages(cohort: Cohort, state: SimulationState, victims: IntArray) -> Iterator[Message]:
     """The messages of these rows of a cohort, round by round, while it runs."""
-    plan, executor = cohort.rows.take(victims), InProcessExecutor()
+    plan, executor = cohort.rows.take(victims), Listening()
     for after in rounds(cohort, state, executor):
         phase = plan.algorithm.phases[plan.algorithm.phase(after.round)]
         common = _heard(cohort, state)[victims]
@@ -62,13 +72,13 @@ def messages(cohort: Cohort, state: SimulationState, victims: IntArray) -> Itera
             None if slope is None else slope[victims],
         )
         before = absorb(plan, known, common, state.round)
-        yield Message(plan, after.round, before, common, after.agents.released[victims])
+        yield Message(plan, after.round, before, common, executor.heard.value[victims])
         state = after
     if plan.evaluation is not None:
-        estimates = evaluate(cohort, state, executor).reshape(-1, 1)[victims]
+        evaluate(cohort, state, executor)
         alone = plan.algorithm.consensus.decentralised  # then every node has a model of its own
         model = state.agents.released if alone else cohort.to_rows(state.shared.model)
-        yield Message(plan, EVALUATION, before, model[victims], estimates)
+        yield Message(plan, EVALUATION, before, model[victims], executor.heard.value[victims])
 
 
 def _heard(cohort: Cohort, state: SimulationState) -> FloatArray:

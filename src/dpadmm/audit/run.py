@@ -13,6 +13,7 @@ from dpadmm.admm.algorithm import Algorithm, Plan
 from dpadmm.admm.setting import NoiseRequest, PaperNoise, TotalBudget
 from dpadmm.audit.attacks import distinguish
 from dpadmm.audit.bounds import BOUNDS, EXACT, GAUSSIAN, METHODS, ONE_RUN, Measured
+from dpadmm.audit.noise_law import of_noise
 from dpadmm.audit.one_run import Crowd, crowd, guess
 from dpadmm.audit.scene import Scenario, Scene, scene
 from dpadmm.audit.transcripts import Progress, RandomnessSource, SideBySide
@@ -21,12 +22,14 @@ from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.claims import Claim
 from dpadmm.privacy.events import GaussianDpEvent, Tally, flatten
+from dpadmm.privacy.randomness import derived
 from dpadmm.spec.parts import given
 
 CONFIDENCE = 0.95
 TRANSCRIPTS = 20_000
 CANARIES = 1_000
 FEWEST = 200
+IMPOSSIBLE = 1e-6  # a p-value; of a thousand audits one in a thousand shows so little by chance
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Audit:
         method: How the bound was found.
         measured: The lower bound, and what it follows from.
         seed: Of the transcripts.
+        noise: The p-value of all residuals against the law of the noise; None where a release has no noise of one law.
     """
 
     algorithm: str
@@ -60,6 +64,7 @@ class Audit:
     method: str
     measured: Measured
     seed: int
+    noise: float | None = None  # how likely residuals are to look as little like the noise claimed as these, or less
 
     @property
     def lower_bound(self) -> float:
@@ -78,6 +83,11 @@ class Audit:
         """Whether the claim is refuted."""
         return self.lower_bound > self.claimed
 
+    @property
+    def wrong_noise(self) -> bool:
+        """Whether residuals surely have another law than the noise that was to be drawn, whatever it leaks."""
+        return self.noise is not None and self.noise < IMPOSSIBLE
+
     def summary(self) -> dict[str, Any]:
         """As JSON; infinities become null.
 
@@ -90,10 +100,15 @@ class Audit:
 
     def __str__(self) -> str:
         verdict = "refuted" if self.violated else "not refuted"
-        return (
-            f"{self.algorithm}: epsilon {self.claimed:.4g} at delta {self.delta:g} is {verdict}; at least "
-            f"{self.lower_bound:.4g} leaks, with {self.confidence:.0%} confidence ({self.method})"
+        said = (
+            f"{self.algorithm}: epsilon {self.claimed:.4g} at delta {self.delta:g} is {verdict}: the attack shows at "
+            f"least {self.lower_bound:.4g} of the claimed {self.claimed:.4g}, with {self.confidence:.0%} confidence "
+            f"({self.method}, {self.measured.statistic})"
         )
+        if self.noise is None:
+            return said
+        law = "is not" if self.wrong_noise else "looks like"
+        return f"{said}; the noise {law} what it should be (p {self.noise:.2g})"
 
 
 def audit(
@@ -145,6 +160,7 @@ def audit(
     if request is None:
         request = PaperNoise(budget) if paper_noise or recipe.as_printed else TotalBudget((budget,))
     run: Crowd | Scene
+    noise = None
     if method == ONE_RUN:
         run = crowd(recipe, request, stage, canaries)
         measured = guess(run, confidence, delta, seed)
@@ -160,6 +176,7 @@ def audit(
                 f"report nonsense. Use 'clopper-pearson'."
             )
         measured = distinguish(run, BOUNDS[method], transcripts, confidence, delta, seed, source, progress)
+        noise = of_noise(run, derived(seed, "noise"), source)
     plan = run.plan
     accounted = plan.accounts().guarantee(0, delta).epsilon
     whose = "asked"
@@ -178,6 +195,7 @@ def audit(
         method=method,
         measured=measured,
         seed=seed,
+        noise=noise,
     )
 
 

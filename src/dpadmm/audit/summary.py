@@ -54,7 +54,24 @@ def markdown(found: Sequence[Audit]) -> str:
     ]
     first = found[0]
     made = f"Delta {first.delta:g}; {how(first)}, confidence {first.confidence:.0%}, seed {first.seed}."
-    return "\n".join((made, "", *HEADER, *lines))
+    return "\n".join((made, "", *HEADER, *lines, "", verdict(found)))
+
+
+def verdict(found: Sequence[Audit]) -> str:
+    """What the attacks came to, in a sentence."""
+    refuted, wrong = (
+        ", ".join(f"{a.algorithm} at epsilon {a.claimed:.4g}" for a in chosen)
+        for chosen in ([a for a in found if a.violated], [a for a in found if a.wrong_noise])
+    )
+    shares, looked = [a.ratio for a in found], sum(a.noise is not None for a in found)
+    said = f"refuted: {refuted}" if refuted else f"not refuted, in any of {len(found)} audits"
+    noise = (
+        f"is not what it should be: {wrong}" if wrong else f"looks like what it should be, in all {looked} looked at"
+    )
+    return (
+        f"Verdict: {said}. The attacks show at least {min(shares):.2f} to {max(shares):.2f} of the claimed epsilon. "
+        f"The noise {noise}."
+    )
 
 
 def how(audit: Audit) -> str:

@@ -1,24 +1,27 @@
 """Thousands of transcripts, simulated as one batch through the agents' own code.
 
 A transcript is what an attacker sees of a run: all releases of the victim and all broadcasts. What is kept of it is the
-evidence of every round (`likelihood`).
+evidence of every round (`likelihood`), and the bytes of the release (`model_free`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
+from dpadmm.admm.solvers.base import Randomness
 from dpadmm.audit.likelihood import evidence
-from dpadmm.audit.observed import messages
+from dpadmm.audit.model_free import written
+from dpadmm.audit.observed import Message, messages
 from dpadmm.audit.scene import Scene
 from dpadmm.engine.cohort import Cohort, SimulationState
 from dpadmm.privacy.randomness import derived
-from dpadmm.release.random_bits import Randomness, SeededRandomness, Stream
+from dpadmm.problems.shards import Shards
+from dpadmm.release.random_bits import SeededRandomness, Stream
 
 TOGETHER = 20_000  # transcripts of one batch
 
@@ -48,18 +51,28 @@ def transcripts(
     parts, done = [], 0
     while done < each:
         count = min(TOGETHER // 2, each - done)
-        parts.append(_batch(scene, count, source(derived(seed, f"transcripts from {done}"), scene.agents)))
+        parts.append(_batch(scene, count, derived(seed, f"transcripts from {done}"), source))
         done += count
         if progress is not None:
             progress(2 * done, 2 * each)
     return np.concatenate(parts, axis=1)
 
 
-def _batch(scene: Scene, each: int, randomness: Randomness) -> FloatArray:
-    cohort = _cohort(scene, each, randomness)
+def heard(
+    scene: Scene, each: int, seed: int, source: RandomnessSource = SideBySide
+) -> Iterator[tuple[Message, tuple[Shards, Shards]]]:
+    """The messages of `each` runs over the first data set and as many over the second, with both as they would be."""
+    cohort = _cohort(scene, each, source(seed, scene.agents))
     victims = np.arange(0, 2 * each * scene.agents, scene.agents)
     sides = scene.victims(2 * each, 0), scene.victims(2 * each, 1)
-    found = [evidence(message, sides) for message in messages(cohort, _opened(scene, cohort), victims)]
+    for message in messages(cohort, _opened(scene, cohort), victims):
+        yield message, sides
+
+
+def _batch(scene: Scene, each: int, seed: int, source: RandomnessSource) -> FloatArray:
+    count, found = scene.plan.setting.dimension, []
+    for message, sides in heard(scene, each, seed, source):
+        found.append(np.concatenate((evidence(message, sides), written(message.release, count)), axis=1))
     return np.stack(found, axis=1).reshape(2, each, len(found), -1)
 
 

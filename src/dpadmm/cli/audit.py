@@ -135,12 +135,12 @@ def audit(
         print_json({"audits": [each.summary() for each in found]} if many else found[0].summary())
     else:
         _show(found)
-    if strict and any(each.violated for each in found):
+    if strict and any(each.violated or each.wrong_noise for each in found):
         raise typer.Exit(1)
 
 
 def _show(found: list[Audit]) -> None:
-    from dpadmm.audit.summary import how
+    from dpadmm.audit.summary import how, verdict
 
     shown = table(["algorithm", "loss", "relation", "claimed", "at least", "ratio", "method"])
     for each in found:
@@ -155,3 +155,4 @@ def _show(found: list[Audit]) -> None:
     if first.claim == "paper":
         said += f"; the claim is the paper's, the account says {first.accounted:.4g}"
     out().print(said, soft_wrap=True)
+    out().print(str(first) if len(found) == 1 else verdict(found), soft_wrap=True)

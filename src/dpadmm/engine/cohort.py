@@ -16,11 +16,11 @@ import numpy as np
 from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.rounds import AgentState, begin, first_state
+from dpadmm.admm.solvers.base import Randomness
 from dpadmm.admm.state import State
 from dpadmm.owner.agent import Agent
 from dpadmm.privacy.ledger.memory import MemoryLedger
 from dpadmm.problems.shards import Shards
-from dpadmm.release.random_bits import Randomness
 
 RUN = "simulation"  # the name that simulated agents join a run by
 _AGENTS = "agents."

@@ -26,6 +26,7 @@ from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.perturbations.base import RandomBits, Release
 from dpadmm.admm.rounds import AgentState, begin
+from dpadmm.admm.solvers.base import Randomness
 from dpadmm.errors import InputError, Refused
 from dpadmm.owner.admission import Applicant, admit, check_parts, check_policy, consider, usable_records
 from dpadmm.owner.agreement import Agreement
@@ -38,7 +39,7 @@ from dpadmm.privacy.ledger.protocol import Ledger
 from dpadmm.privacy.ledger.record import default_folder
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.shards import Shards
-from dpadmm.release.random_bits import Randomness, SeededRandomness, SystemRandomness
+from dpadmm.release.random_bits import SeededRandomness, SystemRandomness
 
 
 class Agent:

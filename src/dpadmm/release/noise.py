@@ -4,12 +4,16 @@ How an attempt works, and why the numbers have exactly the distribution named, i
 Numbers are a function of the bits alone: neither floating-point hardware nor how rows are batched or cut into requests
 can change one. An attempt reads at most three words of its row's stream: j (as many of the lowest bits as s - 1 has; if
 j >= s the attempt ends there), the level with the sign, the acceptance. The m-th further word of word w is w + 2^48 m.
+
+A uniform variable is compared with an exponential in floating point, with a proved error (`acceptance`). Where that
+does not suffice, integers enclose the exponential, and further bits of the variable are read until it lies on one side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from itertools import accumulate
 from typing import NamedTuple
 
 import numba
@@ -18,11 +22,9 @@ import numpy as np
 from dpadmm._arrays import FloatArray, IntArray, WordArray
 from dpadmm._kernels.compiled import compiled
 from dpadmm.errors import InputError
-from dpadmm.release.exponential import acceptance, below, exponential, gaussian_tail, geometric_tail, thresholds
 from dpadmm.release.random_bits import Stream
 
-SMALLEST_SCALE = 2**10
-"""Smaller scales would make the lemma on discrete Gaussians, and the rounding of sums, costly."""
+SMALLEST_SCALE = 2**10  # smaller ones would make the lemma on discrete Gaussians, and the rounding of sums, costly
 LARGEST_SCALE = 2**52  # exclusive: scales are doubles, and numbers fit into 64 bits
 WINDOW = 2.0**-40
 """Comparisons closer than this are decided exactly; far above ERROR_BOUND plus the 2^-53 that a prefix leaves open."""
@@ -30,6 +32,101 @@ WINDOW = 2.0**-40
 _LAYER = 2**48  # words of a row's stream; the layers above hold their further bits
 _LARGEST_REQUEST = 2**17  # words of all rows together, so that they stay in the cache
 _SMALLEST_REQUEST = 256  # words of one row: where every row has a key of its own, each request costs microseconds
+Enclosure = Callable[[int], tuple[int, int]]  # of a real number p: bits -> (low, high) with low <= 2^bits p <= high
+ERROR_BOUND = 2.0**-49  # what `acceptance` and the entries of `thresholds` can be wrong by, absolutely
+_TABLE_BITS = 256
+
+
+def exponential(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
+    """Integers low <= 2^bits exp(-numerator / denominator) <= high, for numerator >= 0, few units apart.
+
+    With m = floor(x) + 1, exp(-x) is the m-th power of exp(-y), y = x / m < 1. The series of exp(-y) alternates and
+    decreases, so it differs from a partial sum by less than the last term. Every division rounds outwards.
+    """
+    power = numerator // denominator + 1
+    denominator *= power
+    one = 1 << bits
+    low = high = term_low = term_high = one
+    degree = 0
+    while term_high > 1:
+        degree += 1
+        term_low = term_low * numerator // (denominator * degree)
+        term_high = -(-term_high * numerator // (denominator * degree))
+        low, high = (low - term_high, high - term_low) if degree % 2 else (low + term_low, high + term_high)
+    if numerator:  # the terms left out
+        low, high = max(low - term_high, 0), min(high + term_high, one)
+    result_low = result_high = one
+    for _ in range(power):
+        result_low = result_low * low >> bits
+        result_high = -(-result_high * high >> bits)
+    return result_low, result_high
+
+
+def geometric_tail(level: int, bits: int) -> tuple[int, int]:
+    """Encloses P(V >= level) = exp(-level) for V >= 0 with weights exp(-v)."""
+    return exponential(level, 1, bits)
+
+
+@cache
+def gaussian_tail(level: int, bits: int) -> tuple[int, int]:
+    """Encloses P(K >= level) for K >= 0 with weights exp(-k^2 / 2); those beyond `last` sum to less than 2^-bits."""
+    last = level + 1
+    while last * last * 0.72 < bits + 8:  # exp(-k^2 / 2) < 2^(-0.72 k^2)
+        last += 1
+    lows, highs = zip(*(exponential(k * k, 2, bits) for k in range(last + 1)), strict=True)
+    return (sum(lows[level:]) << bits) // (sum(highs) + 1), -(-((sum(highs[level:]) + 1) << bits) // sum(lows))
+
+
+def below(word: int, further: Callable[[int], int], threshold: Enclosure) -> bool:
+    """Whether a uniform variable lies below the threshold, exactly.
+
+    The upper 53 bits of `word` are its first bits, `further(m)`, m = 1, 2, ..., the next 64 each, as far as needed.
+    The threshold must be 1 or irrational, so that finitely many bits decide with probability 1.
+    """
+    prefix, bits, asked = word >> 11, 53, 0
+    while True:
+        low, high = threshold(bits + 16)
+        if (prefix + 1) << 16 <= low:
+            return True
+        if prefix << 16 >= high:
+            return False
+        asked += 1
+        prefix, bits = prefix << 64 | further(asked), bits + 64
+
+
+def thresholds(tail: Callable[[int, int], tuple[int, int]], smallest: float) -> FloatArray:
+    """The tails of level 1, 2, ... that are at least `smallest`, within 2^-53 relatively, between infinity and zero."""
+    found: list[float] = []
+    while not found or found[-1] >= smallest:
+        # Division of integers is correctly rounded in Python, and the enclosure is relatively narrower than 2^-100.
+        found.append(tail(len(found) + 1, _TABLE_BITS)[0] / 2**_TABLE_BITS)
+    return np.array([np.inf, *found[:-1], 0.0])
+
+
+def _powers() -> FloatArray:
+    """exp(-b / 128) for b = 0, 1, ..., 961, correctly rounded: powers with 256 bits, cut, then divided by Python."""
+    base = exponential(1, 128, _TABLE_BITS)[0]
+    values = accumulate(range(961), lambda value, _: value * base >> _TABLE_BITS, initial=1 << _TABLE_BITS)
+    return np.array([value / 2**_TABLE_BITS for value in values])
+
+
+_POWERS = _powers()
+
+
+@compiled(fast=False)
+def acceptance(below_scale: int, level: int, inverse: float, gaussian: bool) -> float:
+    """exp(-x (level + x / 2)) for the Gaussian, exp(-x) for Laplace, with x = below_scale / scale < 1.
+
+    `below_scale` is an integer from 0 to scale - 1 for a scale below 2^52, `inverse` is 1.0 / scale, `level` is 0 to 7
+    (any for Laplace). The absolute error is below 9 * 2^-53 < 2^-49 (docs/theory/release.md, "The exponential").
+    """
+    x = below_scale * inverse
+    exponent = x * (level + 0.5 * x) if gaussian else x
+    scaled = exponent * 128.0
+    entry = np.int64(scaled)
+    r = (scaled - entry) * 0.0078125
+    series = 1.0 - r * (1.0 - r * (0.5 - r * (1.0 / 6.0 - r * (1.0 / 24.0 - r * (1.0 / 120.0)))))
+    return _POWERS[entry] * series
 
 
 class _Law(NamedTuple):
@@ -66,16 +163,14 @@ def discrete_laplace(scales: IntArray, dimension: int, stream: Stream) -> IntArr
 
 
 def _in_range(scales: IntArray, stream: Stream) -> IntArray:
-    scales = np.asarray(scales)
+    scales = np.ascontiguousarray(scales)
     if scales.shape != (stream.rows,) or scales.dtype != np.int64:
         given = f"{scales.dtype} noise scales of shape {scales.shape}"
         raise InputError(f"{given} for {stream.rows} rows: give one 64-bit integer per row")
-    for row in np.flatnonzero((scales != 0) & ((scales < SMALLEST_SCALE) | (scales >= LARGEST_SCALE))):
-        raise InputError(
-            f"row {row}: a noise scale of {scales[row]} cells is out of range; choose cells for which it is at least "
-            f"2^10 and below 2^52, or another noise multiplier (0 for no noise)"
-        )
-    return np.ascontiguousarray(scales)
+    wrong = (scales != 0) & ((scales < SMALLEST_SCALE) | (scales >= LARGEST_SCALE))
+    if wrong.any():
+        raise InputError(f"a noise scale of {scales[wrong][0]} cells is out of range: 0, or from 2^10 to below 2^52")
+    return scales
 
 
 def _draw(law: _Law, scales: IntArray, dimension: int, stream: Stream, window: float = WINDOW) -> IntArray:

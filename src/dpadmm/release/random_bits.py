@@ -14,7 +14,7 @@ import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -47,9 +47,7 @@ class Stream:
     def words(self, start: int, count: int) -> WordArray:
         """Words start, ..., start + count - 1 of each row's own stream (rows, count); the same whenever asked for."""
         if start < 0 or count < 0 or start + count > 2**64:
-            raise InputError(
-                f"random words {start} to {start + count}: a stream has words 0 to 2^64 - 1; ask for those"
-            )
+            raise InputError(f"random words {start} to {start + count}: a stream has words 0 to 2^64 - 1")
         first, skipped = divmod(start, 2)
         blocks = (skipped + count + 1) // 2
         counters = np.empty((self.rows, blocks, 2), dtype=">u8")
@@ -69,17 +67,6 @@ class Stream:
     def take(self, rows: IntArray) -> Stream:
         """The streams of some rows of the batch."""
         return Stream(self._keys, self._key_of_row[rows], self._numbers[rows])
-
-
-class Randomness(Protocol):
-    """A source of streams; row b belongs to agent `agents[b]` in repetition `runs[b]`."""
-
-    @property
-    def simulated(self) -> bool:
-        """True if the bits can be repeated, so that noise made of them protects nobody."""
-
-    def stream(self, runs: IntArray, agents: IntArray, round: int, purpose: str) -> Stream:
-        """The streams of a batch. Whatever is drawn twice in a round has two purposes."""
 
 
 @dataclass(frozen=True)

@@ -80,9 +80,8 @@ def enforce(rows: Any) -> tuple[Any, int]:
     bad = np.zeros(count, dtype=np.bool_)
     numbers = rows.data if sparse else rows.reshape(-1)
     ends = rows.indptr.astype(np.int64) if sparse else np.arange(count + 1, dtype=np.int64) * rows.shape[1]
-    _check(numbers, ends, bad)
-    if sparse:
-        _check_columns(rows.indices, ends, rows.shape[1], bad)
+    columns = rows.indices if sparse else np.zeros(0, dtype=np.int32)
+    _check(numbers, columns, ends, rows.shape[1], bad)
     if not bad.any():
         return rows, 0
     copy = rows.copy()
@@ -182,24 +181,18 @@ def _sparse(
 
 
 @compiled(parallel=True, fast=False)
-def _check(numbers: Any, ends: Any, bad: Any) -> None:
+def _check(numbers: Any, columns: Any, ends: Any, width: int, bad: Any) -> None:
+    """What `encode` cannot have made: no integers, too long, or a column that lies outside or does not follow."""
     for row in prange(bad.size):
         total = np.int64(0)
         for k in range(ends[row], ends[row + 1]):
             number = numbers[k]
-            if not (abs(number) <= SIDE and number == np.rint(number)):
+            allowed = abs(number) <= SIDE and number == np.rint(number)
+            if columns.size:
+                before = columns[k - 1] if k > ends[row] else -1
+                allowed = allowed and before < columns[k] < width
+            if allowed:
+                total += np.int64(number) * np.int64(number)
+            if not allowed or total > LARGEST_SQUARE:
                 bad[row] = True
                 break
-            total += np.int64(number) * np.int64(number)
-            if total > LARGEST_SQUARE:
-                bad[row] = True
-                break
-
-
-@compiled(parallel=True, fast=False)
-def _check_columns(indices: Any, ends: Any, width: int, bad: Any) -> None:
-    """A column outside the row, or one that is stored twice, is no row that `encode` has made."""
-    for row in prange(bad.size):
-        for k in range(ends[row], ends[row + 1]):
-            if indices[k] < 0 or indices[k] >= width or (k > ends[row] and indices[k] <= indices[k - 1]):
-                bad[row] = True

@@ -20,15 +20,13 @@ from dpadmm._kernels.class_scores import Shape
 from dpadmm._kernels.compiled import compiled
 from dpadmm._records import Rows
 from dpadmm.release import rows
-from dpadmm.release.kernels import dense, moments, short_rows, slopes, softmax, sparse
+from dpadmm.release.kernels import margins, moments, slopes, softmax
 
 CHUNK = 2048  # records: products of slopes and rows are at most 2^42, and a double counts to 2^53
 CHUNK_OF_SQUARES = 512  # records: squares of rows are at most 2^44
 COARSE_BITS = 30  # of the bound of a contribution, in units of the lattice that noise is added on
 _WORD = 26  # bits of a low word
-
-# The ratio of 17/12 stands for the square root of 2 by which products of two columns count.
-_DIAGONAL, _BESIDE = 12, 17
+_DIAGONAL, _BESIDE = 12, 17  # their ratio stands for the square root of 2 by which products of two columns count
 _LARGEST_FACTOR = 2**28  # of a column beside its square
 
 
@@ -155,14 +153,9 @@ class SoftmaxGradient(Query):
         return (slopes.LARGEST - self.classes) / (math.sqrt(2.0) * self.cap)
 
     def bounds(self, width: int, row_bound: float) -> Bounds:
-        norm = int(slopes.LARGEST) * rows.SIDE
-        return Bounds(
-            norm=norm,
-            norm1=min(_in_norm1(norm, width * self.classes), _in_norm1(norm, 2 * width)),
-            apart=2 * norm,
-            worth=rows.cell(row_bound) / self._scale,
-            dimension=width * self.classes,
-        )
+        norm, count = int(slopes.LARGEST) * rows.SIDE, width * self.classes
+        norm1 = min(_in_norm1(norm, count), _in_norm1(norm, 2 * width))
+        return Bounds(norm, norm1, 2 * norm, rows.cell(row_bound) / self._scale, count)
 
     def total(self, table: Rows, x: FloatArray) -> Total:
         # Scores in single precision are as good: a slope is rounded to 20 bits.
@@ -190,10 +183,8 @@ class SeveralMargins(Query):
 
     def total(self, table: Rows, x: FloatArray) -> Total:
         found = [query.total(table, part) for query, part in zip(self._alike, self.parts(x), strict=True)]
-        words = (
-            np.stack(each, axis=2).reshape(x.shape) for each in zip(*((t.high, t.low) for t in found), strict=True)
-        )
-        return Total(*words)
+        words = np.stack([(each.high, each.low) for each in found], axis=3)
+        return Total(*words.reshape(2, *x.shape))
 
     def parts(self, x: FloatArray) -> list[FloatArray]:
         """The models of the single losses."""
@@ -217,9 +208,8 @@ class Products(Query):
         return self.bounds(width, row_bound).coarse * np.where(row == column, 1.0, beside)
 
     def total(self, table: Rows, x: FloatArray) -> Total:
-        kernel = moments.sparse_products if table.sparse else moments.products
         count = table.width * (table.width + 1) // 2
-        found = exact(table, kernel, (), x, count, CHUNK_OF_SQUARES)
+        found = exact(table, moments.products, (), x, count, CHUNK_OF_SQUARES)
         row, column = np.triu_indices(table.width)
         weights = np.where(row == column, _DIAGONAL, _BESIDE)[None, :]
         return found.times(weights)
@@ -250,8 +240,7 @@ class ColumnMoments(Query):
         return Bounds(norm, norm1, math.isqrt(apart) + 1, cell**2, 2 * width)
 
     def total(self, table: Rows, x: FloatArray) -> Total:
-        kernel = moments.sparse_columns if table.sparse else moments.columns
-        found = exact(table, kernel, (), x, 2 * table.width, CHUNK_OF_SQUARES)
+        found = exact(table, moments.columns, (), x, 2 * table.width, CHUNK_OF_SQUARES)
         return found.times(np.repeat([self._factor(table.cell), 1], table.width)[None, :])
 
 
@@ -274,8 +263,8 @@ def check_shape(table: Rows, x: Any, count: int) -> None:
 
 def margin_kernel(table: Rows) -> Callable[..., None]:
     if table.sparse:
-        return sparse.gradient
-    return short_rows.gradient if table.width <= short_rows.WIDEST else dense.gradient
+        return margins.sparse_gradient
+    return margins.short_gradient if table.width <= margins.WIDEST else margins.gradient
 
 
 def softmax_kernel(table: Rows) -> Callable[..., None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -116,6 +116,17 @@ Oracle = Callable[[FloatArray], FloatArray]
 
 RandomBits = Callable[[str], Stream]
 """Random bits for this batch of agents and this round, by purpose: what noise and mini-batches are drawn with."""
+
+
+class Randomness(Protocol):
+    """Where random bits come from; row b belongs to agent `agents[b]` in repetition `runs[b]`."""
+
+    @property
+    def simulated(self) -> bool:
+        """True if the bits can be repeated, so that noise made of them protects nobody."""
+
+    def stream(self, runs: IntArray, agents: IntArray, round: int, purpose: str) -> Stream:
+        """The streams of a batch. Whatever is drawn twice in a round has two purposes."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from numba import prange
 
 from dpadmm._kernels.compiled import compiled
 from dpadmm._kernels.loss_functions import curvature, value
-from dpadmm.release.kernels import dense, sparse
+from dpadmm.release.kernels.margins import margins_of, sparse_margins_of
 
 
 @compiled(parallel=True)
@@ -20,7 +20,7 @@ def values(loss: Any, features: Any, targets: Any, starts: Any, stops: Any, agen
     """out[c] = sum over the rows of chunk c of value(<row, x>)."""
     for c in prange(starts.size):
         margins = np.empty(stops[c] - starts[c])
-        dense.margins_of(features, starts[c], stops[c], x[agents[c]], margins)
+        margins_of(features, starts[c], stops[c], x[agents[c]], margins)
         total = 0.0
         for r in range(margins.size):
             total += value(loss, margins[r], targets[starts[c] + r])
@@ -35,7 +35,7 @@ def sparse_values(
     """As `values`, over CSR rows."""
     for c in prange(starts.size):
         margins = np.empty(stops[c] - starts[c])
-        sparse.margins_of(data, indices, indptr, starts[c], stops[c], x[agents[c]], margins)
+        sparse_margins_of(data, indices, indptr, starts[c], stops[c], x[agents[c]], margins)
         total = 0.0
         for r in range(margins.size):
             total += value(loss, margins[r], targets[starts[c] + r])
@@ -47,7 +47,7 @@ def hessian(loss: Any, features: Any, targets: Any, starts: Any, stops: Any, age
     """out[c] = sum over the rows of chunk c of curvature(<row, x>) * row rowᵀ, as a width x width block."""
     for c in prange(starts.size):
         margins = np.empty(stops[c] - starts[c])
-        dense.margins_of(features, starts[c], stops[c], x[agents[c]], margins)
+        margins_of(features, starts[c], stops[c], x[agents[c]], margins)
         scaled = np.empty((margins.size, features.shape[1]))
         for r in range(margins.size):
             root = np.sqrt(max(0.0, curvature(loss, margins[r], targets[starts[c] + r])))
@@ -64,7 +64,7 @@ def sparse_hessian(
     """As `hessian`, over CSR rows."""
     for c in prange(starts.size):
         margins = np.empty(stops[c] - starts[c])
-        sparse.margins_of(data, indices, indptr, starts[c], stops[c], x[agents[c]], margins)
+        sparse_margins_of(data, indices, indptr, starts[c], stops[c], x[agents[c]], margins)
         total = np.zeros((x.shape[1], x.shape[1]))
         for r in range(margins.size):
             bend = curvature(loss, margins[r], targets[starts[c] + r])

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from dpadmm._kernels.class_scores import Shape
+from dpadmm._kernels.class_scores import Shape, scores_of
 from dpadmm._kernels.compiled import compiled
-from dpadmm.release.kernels.few_classes import scores_of
 
 
 @compiled()

@@ -16,17 +16,7 @@ LARGEST = 2.0**BITS  # of a slope, in units of its bound / 2^BITS
 @compiled(fast=False)
 def whole(number: float, most: float) -> float:
     """The nearest integer within [-most, most], for an integer `most`; 0 for what is no number."""
-    if number >= most:
-        return most
-    if number <= -most:
-        return -most
-    return np.rint(number) if number == number else 0.0
-
-
-@compiled(fast=False)
-def like(slope: float, other: float) -> float:
-    """The slope if it has the other's sign, else zero: also where one of them is zero or no number."""
-    return slope if slope * other > 0.0 else 0.0
+    return min(max(np.rint(number), -most), most) if number == number else 0.0
 
 
 @compiled()
@@ -39,7 +29,9 @@ def slope_of(loss: Any, margin: float, target: float, scale: float, most: float,
     if scale == 0.0:
         return slope
     slope = whole(slope * scale, most)
-    return like(slope, whole(derivative(loss, 0.0, target) * scale, most)) if one_sided else slope
+    if one_sided and slope * whole(derivative(loss, 0.0, target) * scale, most) <= 0.0:
+        return 0.0
+    return slope
 
 
 @compiled(fast=False)

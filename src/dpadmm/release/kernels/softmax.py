@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from dpadmm._kernels.class_scores import Shape, residuals_of
+from dpadmm._kernels.class_scores import Shape, residuals_of, scores_of
 from dpadmm._kernels.compiled import compiled
-from dpadmm.release.kernels.few_classes import COLUMNS_AT_ONCE, SUMS_AT_ONCE, add_rows, scores_of
+from dpadmm._kernels.tiles import COLUMNS_AT_ONCE, SUMS_AT_ONCE, add_tile
 from dpadmm.release.kernels.slopes import make_whole
 
 BLOCK = 16  # rows that stay in the inner caches between their scores and their sums
@@ -26,12 +26,22 @@ def slopes_of(loss: Shape, scores: Any, own: int, scale: float, slopes: Any) -> 
 
 
 @compiled()
-def _sparse_scores(data: Any, indices: Any, low: int, high: int, model: Any, scores: Any) -> None:
-    scores[:] = 0.0
-    for e in range(low, high):
-        number, column = data[e], indices[e]
-        for k in range(model.shape[1]):
-            scores[k] += number * model[column, k]
+def add_rows(features: Any, start: int, stop: int, slopes: Any, rest: Any, total: Any) -> None:
+    """total[k] += sum over the rows of slopes[r, k] * row start + r.
+
+    Slopes and total are filled up to whole tiles; `rest` (rows, COLUMNS_AT_ONCE) takes the columns that fill no tile.
+    """
+    width = features.shape[1]
+    whole = width - width % COLUMNS_AT_ONCE
+    if whole < width:
+        rest[:] = 0.0
+        for r in range(stop - start):
+            rest[r, : width - whole] = features[start + r, whole:]
+    for k in range(0, total.shape[0], SUMS_AT_ONCE):
+        for column in range(0, whole, COLUMNS_AT_ONCE):
+            add_tile(features, start, stop - start, column, slopes, k, total, column)
+        if whole < width:
+            add_tile(rest, 0, stop - start, 0, slopes, k, total, whole)
 
 
 @compiled(parallel=True)
@@ -71,10 +81,12 @@ def sparse_gradient(
         slopes = np.empty(loss.classes)
         for row in range(starts[c], stops[c]):
             low, high = indptr[row], indptr[row + 1]
-            _sparse_scores(data, indices, low, high, model, scores)
+            scores[:] = 0.0
+            for e in range(low, high):
+                for k in range(loss.classes):
+                    scores[k] += data[e] * model[indices[e], k]
             slopes_of(loss, scores, targets[row], scale, slopes)
             for e in range(low, high):
-                number, column = np.float64(data[e]), indices[e]
                 for k in range(loss.classes):
-                    total[column, k] += number * slopes[k]
+                    total[indices[e], k] += np.float64(data[e]) * slopes[k]
         out[c] = total.reshape(-1)

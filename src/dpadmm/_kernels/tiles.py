@@ -1,9 +1,4 @@
-"""Dense rows times a few columns, and back.
-
-A matrix product of so few columns spends its time on bringing rows into the order it wants. These loops take a number
-of a row from memory once for as many classes as registers hold. One row's scores are computed by the same code wherever
-the row lies.
-"""
+"""A matrix product that keeps its sums in registers, for a few columns: no loop that Numba compiles does."""
 
 from __future__ import annotations
 
@@ -15,58 +10,10 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from dpadmm._kernels.compiled import compiled
-
-CLASSES_AT_ONCE = 5
 SUMS_AT_ONCE, COLUMNS_AT_ONCE = 10, 8  # of a tile: ten vectors of doubles
-_FEATURES, _SLOPES, _TOTAL = _ARRAYS = 0, 4, 6  # places of the arguments of `_add_tile`
+_FEATURES, _SLOPES, _TOTAL = _ARRAYS = 0, 4, 6  # places of the arguments of `add_tile`
 
 _BUILD: Any = cgutils  # which has no types
-
-
-@compiled()
-def scores_of(features: Any, start: int, stop: int, model: Any, scores: Any) -> None:
-    """scores[r, k] = <row start + r, class k of the model>, in the precision of the model."""
-    classes, width = model.shape
-    zero = model.dtype.type(0.0)
-    for row in range(start, stop):
-        k = 0
-        while k + CLASSES_AT_ONCE <= classes:
-            a, b, c, d, e = zero, zero, zero, zero, zero
-            for j in range(width):
-                number = features[row, j]
-                a += number * model[k, j]
-                b += number * model[k + 1, j]
-                c += number * model[k + 2, j]
-                d += number * model[k + 3, j]
-                e += number * model[k + 4, j]
-            for place, score in enumerate((a, b, c, d, e)):
-                scores[row - start, k + place] = score
-            k += CLASSES_AT_ONCE
-        for last in range(k, classes):
-            a = zero
-            for j in range(width):
-                a += features[row, j] * model[last, j]
-            scores[row - start, last] = a
-
-
-@compiled()
-def add_rows(features: Any, start: int, stop: int, slopes: Any, rest: Any, total: Any) -> None:
-    """total[k] += sum over the rows of slopes[r, k] * row start + r.
-
-    Slopes and total are filled up to whole tiles; `rest` (rows, COLUMNS_AT_ONCE) takes the columns that fill no tile.
-    """
-    width = features.shape[1]
-    whole = width - width % COLUMNS_AT_ONCE
-    if whole < width:
-        rest[:] = 0.0
-        for r in range(stop - start):
-            rest[r, : width - whole] = features[start + r, whole:]
-    for k in range(0, total.shape[0], SUMS_AT_ONCE):
-        for column in range(0, whole, COLUMNS_AT_ONCE):
-            _add_tile(features, start, stop - start, column, slopes, k, total, column)
-        if whole < width:
-            _add_tile(rest, 0, stop - start, 0, slopes, k, total, whole)
 
 
 def _tile(_: Any, features: Any, row: Any, count: Any, at: Any, slopes: Any, k: Any, total: Any, to: Any) -> Any:
@@ -109,4 +56,4 @@ def _tile(_: Any, features: Any, row: Any, count: Any, at: Any, slopes: Any, k: 
     return types.void(features, row, count, at, slopes, k, total, to), generate
 
 
-_add_tile: Any = intrinsic(_tile)
+add_tile: Any = intrinsic(_tile)
