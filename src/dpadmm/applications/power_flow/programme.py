@@ -31,15 +31,21 @@ from dpadmm.problems.sets.conic.interior import kinds, settings
 
 @dataclass(frozen=True, eq=False)
 class Condensed:
-    """x = lift w, and w ranges over `cone`: the same set, in about half as many variables and a third of the rows."""
+    """x (or a linear function of it) = lift w, and w ranges over `cone`: the same set, in about half as many variables
+    and a third of the rows."""
 
     cone: Cone
     lift: csc_array
     kept: IntArray  # which entries of x are those of w
 
 
-def condense(relaxation: Relaxation) -> Condensed:
-    """Solves the equations of the lines, which come first in the cone, for the flows."""
+def condense(relaxation: Relaxation, onwards: csc_array | None = None) -> Condensed:
+    """Solves the equations of the lines, which come first in the cone, for the flows.
+
+    Args:
+        relaxation: The set of x.
+        onwards: Instead of x itself, speak of u = onwards x.
+    """
     cone, variables = relaxation.cone, relaxation.variables
     flows = np.concatenate(
         [variables.active_start, variables.reactive_start, variables.active_end, variables.reactive_end]
@@ -61,7 +67,7 @@ def condense(relaxation: Relaxation) -> Condensed:
         cone.nonnegative,
         cone.second_order,
     )
-    return Condensed(shrunk, csc_array(lift), kept)
+    return Condensed(shrunk, csc_array(lift if onwards is None else onwards @ lift), kept)
 
 
 ACCURACY = 1e-8  # of Clarabel: gap and conditions
@@ -72,10 +78,10 @@ SOLVED = ("Solved", "AlmostSolved")
 
 
 class Programme:
-    """One zone's solver. It works on the condensed set and speaks in the zone's own variables."""
+    """One zone's solver. It works on the condensed set and speaks in the zone's own variables x, or in onwards x."""
 
-    def __init__(self, relaxation: Relaxation, name: str) -> None:
-        self.name, self.condensed = name, condense(relaxation)
+    def __init__(self, relaxation: Relaxation, name: str, onwards: csc_array | None = None) -> None:
+        self.name, self.condensed = name, condense(relaxation, onwards)
         self.cone, self.lift = self.condensed.cone, self.condensed.lift
         self._rows = csc_matrix(self.cone.rows)
         self._given: csc_array | None = None  # the quadratic of the last call, and condensed
