@@ -15,6 +15,7 @@ afterwards, to the result, neighbours' results may be apart by twice the error o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import clarabel
@@ -26,7 +27,7 @@ from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.applications.power_flow.relaxation import Relaxation
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.sets.conic.cone import Cone
-from dpadmm.problems.sets.conic.interior import kinds, settings
+from dpadmm.problems.sets.conic.interior import inspect, kinds, settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,21 @@ class Condensed:
     cone: Cone
     lift: csc_array
     kept: IntArray  # which entries of x are those of w
+
+    @cached_property
+    def fixed(self) -> IntArray:
+        """The entries of w that an equation fixes; each of the equations left is of one entry."""
+        equations = csr_array(self.cone.rows)[: self.cone.zero]
+        assert (np.diff(equations.indptr) == 1).all()
+        assert (equations.data == 1.0).all()
+        return np.asarray(equations.indices)
+
+    @cached_property
+    def deep(self) -> FloatArray:
+        """A w of the set that leaves all inequalities room, as far as there is any."""
+        deep = inspect(self.cone, "zone").centre.copy()
+        deep[self.fixed] = self.cone.limits[: self.cone.zero]
+        return deep
 
 
 def condense(relaxation: Relaxation, onwards: csc_array | None = None) -> Condensed:
