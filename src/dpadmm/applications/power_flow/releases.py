@@ -166,8 +166,8 @@ class ObjectiveGaussian(Protection):
     """Noise on the gradient of every update, before the projection: a random linear term in the objective (001).
 
     Formal guarantee. At a point that follows from earlier releases the gradient is a public vector and
-    `Formulation.of_loads`, the same at every update, which moves by at most `Adjacency.of_gradient`: in slack form 2 beta
-    for one load, in either norm, sqrt(2) times that for both loads of a bus in the 2-norm and twice that in the 1-norm.
+    `Formulation.of_loads`, the same at every update, which moves by at most `Adjacency.of_gradient`: in slack form
+    2 beta for one load, in either norm; for both loads of a bus sqrt(2) times that in the 2-norm, twice in the 1-norm.
     Entries outside of `Formulation.entered` are zero whatever the loads, and need no noise. Step, projection, average
     and duals are post-processing, however roughly they are solved. One event per update.
     """
@@ -204,9 +204,9 @@ class OutputGaussian(Protection):
     """Noise on the result of every update, after the projection; results may leave the set (001's baseline).
 
     Formal guarantee. In the metric W of the step the result moves by at most `Adjacency.of_step`, in slack form 2 beta
-    sqrt(eta) for one load, and twice the certified error of the solver on top. Noise is added to W^1/2 u, so it is loudest where the step is least sure; in
-    the 1-norm the same is at most sqrt(n) times as much. All of u is noisy, t in slack form included, and not only what is
-    sent: the next gradient is taken there. One event per update.
+    sqrt(eta) for one load, and twice the proven error of the projection on top. Noise is added to W^1/2 u, so it is
+    largest where the step is least sure; in the 1-norm the same is at most sqrt(n) times as much. All of u is noisy,
+    t in slack form included, and not only what is sent: the next gradient is taken there. One event per update.
 
     The paper adds noise of one size to all entries, scaled by beta. What that costs follows from
     |u - u'| <= |u - u'|_W / sqrt(min W).

@@ -48,9 +48,9 @@ class Terms:
             raise unknown("formulation", self.formulation, FORMULATIONS)
         if self.noise_on is not None:
             if self.noise_on not in NOISE_ON:
-                raise unknown("noise on", self.noise_on, NOISE_ON)
+                raise unknown("noise-on", self.noise_on, NOISE_ON)
             if not self.algorithm.startswith("obj"):
-                raise InputError(f"algorithm {self.algorithm!r} has no gradient noise; noise on {self.noise_on!r} is obj's.")
+                raise InputError(f"algorithm {self.algorithm!r} has no noise on gradients; noise-on is for obj.")
         for name, least in (("rounds", 1), ("updates", 1)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} {getattr(self, name)}: at least {least}.")
