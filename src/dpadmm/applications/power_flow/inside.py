@@ -58,7 +58,7 @@ def _room(cone: Cone, w: FloatArray) -> Room:
     first = np.isin(np.arange(of.size), starts)  # t, or the inequality itself
     slack, rows = (cone.limits - cone.rows @ w)[cone.zero :], csr_array(cone.rows)[cone.zero :]
     length = np.sqrt(np.bincount(of, np.where(first, 0.0, slack) ** 2, minlength=kinds.size))
-    way = np.where(first, 1.0, -slack / np.maximum(length[of], np.finfo(np.float64).tiny))
+    way = np.where(first, 1.0, -slack / np.where(length[of] > 0.0, length[of], 1.0))
     unsure = np.bincount(of, rounding(cone, w)[cone.zero :], minlength=kinds.size)
     gather = csr_array((way, (of, np.arange(of.size))), shape=(kinds.size, of.size))
     return Room(

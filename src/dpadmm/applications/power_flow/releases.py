@@ -114,19 +114,23 @@ class Protection:
         return NoOpDpEvent()
 
     def _noisy(
-        self, exact: FloatArray, scale: float, sensitivity: float, random_bits: RandomBits, purpose: str
+        self, exact: FloatArray, multiplier: float, sensitivity: float, random_bits: RandomBits, purpose: str
     ) -> FloatArray:
-        """A value with noise of this scale, by the release path; what it costs is scale over sensitivity."""
-        if scale == 0.0:
+        """A value with noise of so many (true) sensitivities, by the release path."""
+        if multiplier == 0.0:
             return exact
         assert self.mechanism is not None
-        mechanism = MECHANISMS[self.mechanism](np.array([scale / sensitivity]))
+        mechanism = MECHANISMS[self.mechanism](np.array([multiplier]))
         return release_value(exact[None, :], mechanism, np.array([sensitivity]), random_bits(purpose))[0]
 
-    def _event(self, scale: float, sensitivity: float) -> DpEvent:
-        """Noise and event come from the same two numbers."""
+    def _event(self, multiplier: float) -> DpEvent:
+        """Noise and event come from the same number."""
         assert self.mechanism is not None
-        return NonPrivateDpEvent() if scale == 0.0 else MECHANISMS[self.mechanism].event(scale / sensitivity)
+        return NonPrivateDpEvent() if multiplier == 0.0 else MECHANISMS[self.mechanism].event(multiplier)
+
+    def _true_multiplier(self, papers: float, true: float) -> float:
+        """The noise over the true sensitivity, where the paper has another one."""
+        return self.multiplier * papers / true if self.papers else self.multiplier
 
     @property
     def _norm(self) -> int:
@@ -156,9 +160,8 @@ class Input(Protection):
 
     def loads(self, zone: Zone, random_bits: RandomBits) -> tuple[FloatArray, tuple[DpEvent, ...]]:
         sensitivity = self.adjacency.of_loads(self._norm)
-        scale = self.multiplier * sensitivity
-        exact = zone.relaxation.loads
-        return self._noisy(exact, scale, sensitivity, random_bits, "loads"), (self._event(scale, sensitivity),)
+        noisy = self._noisy(zone.relaxation.loads, self.multiplier, sensitivity, random_bits, "loads")
+        return noisy, (self._event(self.multiplier),)
 
 
 @dataclass(frozen=True)
@@ -180,15 +183,14 @@ class ObjectiveGaussian(Protection):
         at = np.arange(exact.size) if self.everywhere else problem.entered
         sensitivity = self.adjacency.of_gradient(problem, self._norm)
         noisy = exact.copy()
-        noisy[at] = self._noisy(exact[at], self._scale(problem), sensitivity, random_bits, "gradient")
+        noisy[at] = self._noisy(exact[at], self._of(problem), sensitivity, random_bits, "gradient")
         return noisy
 
     def event(self, step: Update) -> DpEvent:
-        return self._event(self._scale(step.problem), self.adjacency.of_gradient(step.problem, self._norm))
+        return self._event(self._of(step.problem))
 
-    def _scale(self, problem: Formulation) -> float:
-        true = self.adjacency.of_gradient(problem, self._norm)
-        return self.multiplier * (2.0 * self.adjacency.beta if self.papers else true)
+    def _of(self, problem: Formulation) -> float:
+        return self._true_multiplier(2.0 * self.adjacency.beta, self.adjacency.of_gradient(problem, self._norm))
 
 
 @dataclass(frozen=True)
@@ -221,10 +223,10 @@ class OutputGaussian(Protection):
             return programme.nearest(step.point, step.weights)
         exact = nearest_certified(programme.condensed, step.point, step.weights, step.error, programme.name)
         root = np.ones(exact.size) if self.papers else np.sqrt(step.weights)
-        return self._noisy(exact * root, self._scale(step), self._sensitivity(step), random_bits, "output") / root
+        return self._noisy(exact * root, self._of(step), self._sensitivity(step), random_bits, "output") / root
 
     def event(self, step: Update) -> DpEvent:
-        return self._event(self._scale(step), self._sensitivity(step))
+        return self._event(self._of(step))
 
     def _sensitivity(self, step: Update) -> float:
         """Of what the noise is added to: W^1/2 u, or u itself."""
@@ -233,8 +235,8 @@ class OutputGaussian(Protection):
             moved /= np.sqrt(step.weights.min())
         return float(moved * (np.sqrt(step.weights.size) if self._norm == 1 else 1.0))
 
-    def _scale(self, step: Update) -> float:
-        return self.multiplier * (self.adjacency.beta if self.papers else self._sensitivity(step))
+    def _of(self, step: Update) -> float:
+        return self._true_multiplier(self.adjacency.beta, self._sensitivity(step))
 
 
 @dataclass(frozen=True)
