@@ -320,7 +320,7 @@ def test_the_proof_holds_however_roughly_clarabel_solves(zones, flat, metric, mo
         point = flat(zone) + rng.normal(size=cone.dimension)
         reference = nearest(cone, point, weights)
         for accuracy in (1e-1, 1e-3, 1e-6, 1e-9):
-            monkeypatch.setattr(certified, "ACCURACY", accuracy)
+            monkeypatch.setattr(certified, "ACCURACIES", (accuracy,))
             found = nearest_certified(condensed, point, weights, np.inf, "zone")
             apart = np.sqrt(weights @ (found - reference) ** 2)
             reached = proven(condensed, point, weights)
@@ -488,7 +488,7 @@ def test_an_accuracy_that_nobody_can_prove_is_refused(halves, flat, metric):
 
 
 def test_scs_goes_on_where_clarabel_is_not_enough(halves, flat, metric, monkeypatch, built):
-    monkeypatch.setattr(certified, "ACCURACY", 1e-2)
+    monkeypatch.setattr(certified, "ACCURACIES", (1e-2,))
     rng = np.random.default_rng(12)
     for zone in halves.zones:
         cone, condensed, weights = zone.relaxation.cone, condense(zone.relaxation), metric(zone, 10.0)

@@ -24,7 +24,7 @@ from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.conic.interior import kinds, settings
 from dpadmm.problems.sets.conic.slacks import Slacks
 
-ACCURACY = 1e-9  # of Clarabel
+ACCURACIES = (1e-9, 1e-8, 1e-7)  # of Clarabel, in turn: where it wants too much, its last steps can spoil the answer
 FURTHER = (5_000, 50_000)  # iterations of SCS, in turn
 LONGEST = 1e3  # roundings: more than a sum of the proof has terms
 
@@ -70,9 +70,10 @@ def _answers(
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Better and better ones, each with its multipliers."""
     upper, linear = csc_matrix(triu(quadratic)), np.zeros(rows.shape[1])
-    first = clarabel.DefaultSolver(upper, linear, rows, limits, kinds(cone), settings(ACCURACY)).solve()
-    found = {"x": np.array(first.x), "y": np.array(first.z), "s": np.array(first.s)}
-    yield found["x"], found["y"]
+    for accuracy in ACCURACIES:
+        first = clarabel.DefaultSolver(upper, linear, rows, limits, kinds(cone), settings(accuracy)).solve()
+        found = {"x": np.array(first.x), "y": np.array(first.z), "s": np.array(first.s)}
+        yield found["x"], found["y"]
     data = {"P": upper, "A": rows, "b": limits, "c": linear}
     kept = {"z": cone.zero, "l": cone.nonnegative, "q": list(cone.second_order)}
     for iterations in FURTHER:

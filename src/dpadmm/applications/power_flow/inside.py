@@ -36,7 +36,7 @@ def inside(condensed: Condensed, w: FloatArray) -> FloatArray | None:
     w[fixed] = deep[fixed]
     for _ in range(CORRECTIONS):
         room = _room(condensed.cone, w)
-        short = room.left < 2.0 * room.unsure
+        short = ~(room.left >= 2.0 * room.unsure)
         if not short.any():
             return w
         slopes = room.slopes[np.flatnonzero(short)].toarray()
