@@ -258,9 +258,8 @@ def test_the_expected_magnitude_is_that_of_drawn_noise(algorithm):
 @pytest.mark.parametrize(("algorithm", "updates", "noise_on"), [("obj-g", 1, None), ("obj-l", 2, "loads")])
 def test_the_expected_magnitude_in_power_flow_is_that_of_drawn_noise(algorithm, updates, noise_on):
     pytest.importorskip("scs", reason="needs the extra 'power'")
-    from dpadmm.applications.power_flow.terms import Terms
-
     from dpadmm.applications.power_flow.formulation import Formulation
+    from dpadmm.applications.power_flow.terms import Terms
 
     decomposition, none, draws = running._zones("case14", 3), np.zeros(1, dtype=np.int64), itertools.count()
     terms = Terms(algorithm=algorithm, epsilon=0.5, delta=1e-2, paper_noise=True, updates=updates, noise_on=noise_on)

@@ -202,7 +202,9 @@ def place(halves, flat, metric):
     def find(protection, zone=halves.zones[0], formulation="slack"):
         metrics = tuple(metric(zone, inverse_step) for inverse_step in 4.0 + 2.0 * np.arange(UPDATES))
         kinds = (Place, InGradients, InResults)
-        (found,) = (each for each in (kind(protection, zone, flat(zone), metrics, formulation) for kind in kinds) if draws(each))
+        (found,) = (
+            each for each in (kind(protection, zone, flat(zone), metrics, formulation) for kind in kinds) if draws(each)
+        )
         return found
 
     return find
@@ -297,7 +299,7 @@ def test_attacks_prove_most_of_what_gaussian_noise_claims(place, algorithm, shar
 @every_budget
 @pytest.mark.parametrize(("algorithm", "event"), [("obj-g", GaussianDpEvent), ("obj-l", LaplaceDpEvent)])
 def test_the_papers_sensitivity(place, algorithm, event, epsilon):
-    """claims B4: in the form (6.1) gradients are taken to move by 2 beta, as if the rows of the balance had length 1."""
+    """claims B4: in the form (6.1) gradients are taken to move by 2 beta, as if rows of the balance had length 1."""
     found = place(dataclasses.replace(private(algorithm, epsilon), papers=True), formulation="eliminated")
     claim = cost([event(found.protection.multiplier)] * UPDATES)
     assert claim == pytest.approx(epsilon, rel=1e-6)

@@ -50,7 +50,7 @@ def test_laplace_copies_can_be_made_of_one():
     added = np.fft.ifft2(np.fft.fft2(np.fft.ifftshift(copies)) / one).real
     assert added.sum() == pytest.approx(1.0)
     assert added.min() > -1e-9
-    # By the formula: between the axes the share 1 - (sum of signs)^2 / K^2 of the density, which is 0 where signs agree.
+    # By the formula: between the axes the share 1 - (sum of signs)^2 / K^2 of the density, so 0 where signs agree.
     middle = np.fft.fftshift(added)
     origin = grid.size // 2
     agree, differ = middle[origin + 8, origin + 8], middle[origin + 8, origin - 8]

@@ -145,7 +145,9 @@ def test_a_shunt_decides_which_changes_of_both_loads_are_worse(halves):
     buses = halves.network.buses
     turned = dataclasses.replace(halves.network, buses=dataclasses.replace(buses, susceptance=-buses.susceptance))
     zone = decompose(turned, halves.partition).zones[1]
-    assert Adjacency(BETA).of_gradient(eliminated(zone), 2) == pytest.approx(2 * BETA * np.sqrt(6 + (3 / 50 + 19 / 50) ** 2))
+    assert Adjacency(BETA).of_gradient(eliminated(zone), 2) == pytest.approx(
+        2 * BETA * np.sqrt(6 + (3 / 50 + 19 / 50) ** 2)
+    )
     assert Adjacency(BETA).of_gradient(eliminated(zone), 1) == pytest.approx(2 * BETA * (6 + 3 / 50 + 19 / 50))
 
 
