@@ -10,7 +10,6 @@ is for TLS. A new card of the same holder is signed by the old identity as well.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -28,6 +27,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from dpadmm._files import json_value
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import canonical, digest
 
@@ -264,8 +264,8 @@ def strict_json(text: str | bytes, limit: int, what: str) -> Any:
     if len(text) > limit:
         raise NotGenuine(f"the {what} is longer than {limit:,} characters")
     try:
-        return json.loads(text, object_pairs_hook=once)
-    except (ValueError, RecursionError):
+        return json_value(text, object_pairs_hook=once)
+    except ValueError:
         raise NotGenuine(f"the {what} is not JSON") from None
 
 

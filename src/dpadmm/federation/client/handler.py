@@ -16,6 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dpadmm._limits import MESSAGE
+from dpadmm._plain import plain
 from dpadmm._private_files import check_private
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError, Refused
@@ -298,7 +300,7 @@ class Handler:
             self.site.note("error", asked=what, reason=type(error).__name__)
             return {"refused": "this owner's agent failed; its log says how."}
         self.site.note("refused", asked=what, reason=reason)
-        return {"refused": told}
+        return {"refused": plain(told, MESSAGE)}
 
 
 def _card(text: Any, name: str, fingerprint: str) -> Card:
