@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 # Read when BLAS is loaded, and inherited by the processes that tests start. Where several processes have a pool of BLAS
 # threads each, these spin while they wait for a core, and products of small matrices take ten times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
+
+# Keys and logs of the ledgers that tests make stay out of the account's own state.
+os.environ["DPADMM_STATE"] = tempfile.mkdtemp(prefix="dpadmm-tests-")
 
 import numba
 import pytest
@@ -17,6 +23,7 @@ from hypothesis import settings
 # How long an example takes says nothing: the first one pays for imports, and others use the machine.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+atexit.register(shutil.rmtree, os.environ["DPADMM_STATE"], ignore_errors=True)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -38,7 +45,13 @@ TIERS = {
         "testing/test_recipes.py",
     ),
     "processes": (
-        *("federation/processes", "owner/test_torture.py", "engine/executors/dask", "cli/test_federation.py"),
+        *(
+            "federation/processes",
+            "federation/flare/test_processes.py",
+            "owner/test_torture.py",
+            "engine/executors/dask",
+            "cli/test_federation.py",
+        ),
         *("cli/test_main.py", "report/test_watch.py", "problems/test_kernel_cache.py"),
     ),
     "external": ("report/test_browser.py", "report/test_live.py", "federation/client/test_database_types.py"),

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from dpadmm import open_folder, write_folder
+from dpadmm._private_files import private_folder
 from dpadmm.cli import browser
 from dpadmm.cli.main import app
 from dpadmm.datasets.adult import ADULT_ENCODER
@@ -25,6 +27,7 @@ from dpadmm.owner.agent import Agent
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import Request
+from dpadmm.privacy.ledger.record import default_folder
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.losses import Logistic
 from dpadmm.spec.columns import Schema
@@ -98,6 +101,9 @@ def books(place: Path) -> None:
     agent = Agent.open(shards, policy, place / "ledger.db", registry=LedgerRegistry(place / "registry"))
     agent.join("first", terms)
     agent.answer(Request("first", terms.digest, 1, np.zeros((1, 5))))
+    for path in (place / "registry").glob("*.*"):  # key and log, where commands look for them
+        if path.suffix in (".key", ".log"):
+            shutil.copy2(path, private_folder(default_folder()))
 
 
 def hospitals(place: Path) -> None:

@@ -136,6 +136,7 @@ MUTATIONS = [
     Mutation("kernels/slopes.py", "return -most\n", "return number\n", SLOPES, "nearest"),
     Mutation("kernels/slopes.py", "if number == number else 0.0", "if number == number else 1.0", SLOPES, "nearest"),
     Mutation("kernels/slopes.py", "np.rint(number) if", "np.trunc(number) if", SLOPES, "nearest"),
+    Mutation("kernels/slopes.py", "slope if slope * other > 0.0 else 0.0", "slope", SLOPES, "one_sided"),
     Mutation(
         "kernels/slopes.py", "squares <= LARGEST * LARGEST", "squares <= 1.05 * LARGEST * LARGEST", SLOPES, "norms"
     ),

@@ -192,7 +192,7 @@ def test_slopes_that_are_not_clipped(epsilon, monkeypatch):
     assert not attacked("dp-admm", epsilon, stage=stage).violated
 
     def unclipped(query, table, x):
-        return sums.exact(table, sums.margin_kernel(table), (query.tag, query.scale, 2.0**30), x, table.width)
+        return sums.exact(table, sums.margin_kernel(table), (query.tag, query.scale, 2.0**30, False), x, table.width)
 
     monkeypatch.setattr(MarginGradient, "total", unclipped)
     assert attacked("dp-admm", epsilon, stage=stage).ratio > 2.0

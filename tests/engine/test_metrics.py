@@ -65,6 +65,19 @@ def test_augmented_objective_adds_penalty_and_the_norm_not_its_square(rng: np.ra
     assert metrics.augmented_objective(problem, shards, x, z, 0.7) == pytest.approx(expected, rel=1e-12)
 
 
+def test_the_criterion_has_the_penalty_at_the_server_and_the_distance_to_it(rng: np.random.Generator) -> None:
+    shards, rows, labels = records(rng)
+    x, z = rng.normal(size=(3, WIDTH)), rng.normal(size=WIDTH)
+    penalty = 0.3 * sum(abs(number) for number in z)
+    expected = [
+        mean + penalty + math.sqrt(sum((x[agent, j] - z[j]) ** 2 for j in range(WIDTH)))
+        for agent, mean in enumerate(logistic_means(rows, labels, x))
+    ]
+    problem = Problem(Logistic(), L1(), strength=0.3)
+    for common in (z, np.tile(z, (3, 1))):
+        assert metrics.criterion(problem, shards, x, common) == pytest.approx(expected, rel=1e-12)
+
+
 def test_consensus_residual_is_one_number_for_each_run(rng: np.random.Generator) -> None:
     x, z = rng.normal(size=(4, 6, WIDTH)), rng.normal(size=(4, WIDTH))
     expected = []

@@ -25,7 +25,8 @@ def handler(lived: Any, name: str = "ahorn") -> Handler:
 
 def is_joined(reply: dict[str, Any], terms: Agreement, answered: int = 0) -> bool:
     """Whether a reply says that a run was joined, so many rounds being answered."""
-    return reply == {"joined": terms.digest, "rounds_answered": answered, "signature": reply.get("signature")}
+    told = {name: reply.get(name) for name in ("signature", "seal", "seals")}
+    return reply == {"joined": terms.digest, "rounds_answered": answered, **told}
 
 
 def join(lived: Any, made: Handler, run: str, terms: Agreement, seen: Any = None) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dpadmm.privacy.events import DpEvent, GaussianDpEvent, LaplaceDpEvent, PureDpEvent
@@ -42,6 +44,28 @@ def amount(ledger: SqliteLedger, delta: float = 1e-6, held: bool = False) -> flo
 def kinds(ledger: SqliteLedger) -> list[str]:
     """The kinds of all entries, in order."""
     return [entry["kind"] for entry in ledger.entries()]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A ledger's file, and what the state keeps of it, as they were."""
+
+    file: bytes
+    log: bytes
+
+
+def snapshot(ledger: SqliteLedger) -> Snapshot:
+    """What a backup of the whole machine would hold."""
+    ledger.fold()
+    return Snapshot(ledger.path.read_bytes(), ledger.record._log.read_bytes())
+
+
+def put_back(ledger: SqliteLedger, kept: Snapshot, *, log: bool = False) -> None:
+    """Puts an older copy in the ledger's place; with `log`, the state's log with it."""
+    ledger.close()
+    ledger.path.write_bytes(kept.file)
+    if log:
+        ledger.record._log.write_bytes(kept.log)
 
 
 def filled(ledger: SqliteLedger) -> list[Stored]:

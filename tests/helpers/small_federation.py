@@ -20,6 +20,7 @@ from dpadmm.federation.cards import COORDINATOR, OWNER, TERMS, Card
 from dpadmm.federation.client.dispatch import Dispatcher
 from dpadmm.federation.client.handler import Handler
 from dpadmm.federation.client.letters import Relay
+from dpadmm.federation.client.made_up import made_up
 from dpadmm.federation.client.owner_folder import AgentSettings, OwnerFolder
 from dpadmm.federation.client.sources import RecordSource
 from dpadmm.federation.identity import Identity
@@ -69,6 +70,16 @@ def records(path: Path, counts: Mapping[str, int], seed: int = 0) -> None:
                 age, dose, sex = draw.uniform(0, 100), draw.uniform(-1, 1), draw.choice(["f", "m"])
                 ill = "yes" if age / 50 + dose + draw.normal() > 1.2 else "no"
                 table.writerow([name, repr(float(age)), repr(float(dose)), sex, ill])
+
+
+def made_up_records(path: Path, counts: Mapping[str, int], seed: int) -> None:
+    """What the agents of a dry run make up, in such a file: a simulation reads the same."""
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["owner", "age", "dose", "sex", "ill"])
+        for name, count in counts.items():
+            for row in made_up(SCHEMA, count, seed, name).to_pylist():
+                table.writerow([name, repr(row["age"]), repr(row["dose"]), row["sex"], row["ill"]])
 
 
 def split(path: Path, name: str, target: Path) -> None:
@@ -137,7 +148,10 @@ class SmallFederation:
         self.home, self.owners = home, owners
         self.table = home / "all.csv"
         self.counts = dict(zip(owners, counts, strict=True))
-        records(self.table, self.counts)
+        if dry_run is None:
+            records(self.table, self.counts)
+        else:
+            made_up_records(self.table, self.counts, dry_run)
         self.identities = {name: identity(name) for name in owners}
         self.coordinator = identity("study", COORDINATOR)
         self.invitation, _ = Invitation.signed(self.coordinator, "localhost:8002", SCHEMA.dumps())
@@ -164,13 +178,14 @@ class SmallFederation:
         """The cards of all owners of the terms, and what each signs when it joins."""
         keys = {name: self.identities[name] for name in terms.owners}
         signatures = {name: each.sign(TERMS, *terms_parts(run, terms.digest)) for name, each in keys.items()}
-        return {"run": run, "cards": {name: each.card.dumps() for name, each in keys.items()}, "signatures": signatures}
+        cards = {name: each.card.dumps() for name, each in keys.items()}
+        return {"run": run, "cards": cards, "signatures": signatures, "seals": {}}
 
     def ledger_path(self, name: str) -> Path:
         return self.home / name / "ledger.db"
 
     def ledger(self, name: str) -> SqliteLedger:
-        return SqliteLedger.open(self.ledger_path(name), reading=True)
+        return SqliteLedger.open(self.ledger_path(name), reading=True, folder=self.owner(name).registry.folder)
 
     def settings(self, name: str, dry_run: int | None) -> AgentSettings:
         return AgentSettings(
@@ -179,6 +194,7 @@ class SmallFederation:
             ledger=str(self.ledger_path(name)),
             source=RecordSource.parse(str(self.home / name / "records.csv")).to_dict(),
             dry_run=dry_run,
+            records=self.counts[name],
         )
 
     def allow(self, name: str, more: str = "", **changes: Any) -> None:

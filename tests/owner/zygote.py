@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -26,6 +27,7 @@ import owners as sample
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.events import GaussianDpEvent, Relation
 from dpadmm.privacy.filter import Cap
+from dpadmm.privacy.ledger import record
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.units import Unit
 
@@ -51,6 +53,38 @@ def play(path: str, out: str, algorithm: str, rounds: int, crash: int = 0, first
     for round in range(first, (last or rounds) + 1):
         release = agent.answer(sample.request(terms, round))
         os.write(sent, f"{round} {hashlib.sha256(release.value.tobytes()).hexdigest()}\n".encode())
+
+
+def die(path: str, out: str, algorithm: str, rounds: int, crash: int, first: int, note_of_step: str) -> None:
+    """As `play`, of one round, and killed before the so-manieth step: of joining, of the answer, of the debit (every
+    statement of the file, every write and sync of its log), or of sending. The step is noted before the kill."""
+    left = [crash]
+
+    def step(what: str) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            Path(note_of_step).write_text(what)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def before(call: Any, what: str) -> Any:
+        def counted(*arguments: Any) -> Any:
+            step(what)
+            return call(*arguments)
+
+        return counted
+
+    record.os.pwrite = before(os.pwrite, "log: write")
+    record.os.fdatasync = before(os.fdatasync, "log: sync")
+    terms = sample.agreement(algorithm, rounds=rounds)
+    agent = sample.agent(Path(path), sample.policy(epsilon=2.0), fast=False)
+    agent.ledger._connection.set_trace_callback(lambda text: step(f"file: {' '.join(text.split()[:3])}"))
+    agent.join("run", terms)
+    release = agent.answer(sample.request(terms, first))
+    step("send")
+    line = f"{first} {hashlib.sha256(release.value.tobytes()).hexdigest()}\n".encode()
+    sent = os.open(out, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(sent, line)
+    step("sent")
 
 
 def join(path: str, out: str, run: str) -> None:

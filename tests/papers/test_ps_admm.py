@@ -21,7 +21,7 @@ from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import ACCOUNTANTS, best, deltas
 from dpadmm.privacy.calibration import Budget
-from dpadmm.privacy.events import MixtureOfGaussiansDpEvent, Relation, flatten
+from dpadmm.privacy.events import Relation, VarianceReducedDpEvent, flatten
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.ledger.verify import verify
 from dpadmm.problems.losses import Logistic, SmoothedHinge
@@ -150,9 +150,10 @@ def sigma_of(perturbation, solver, setting, request):
 @pytest.mark.parametrize(
     ("solver", "budget", "expected"),
     [
-        pytest.param(Svrg(S, batch=64), LOOSE, 0.145, id="svrg-64-loose"),
-        pytest.param(Svrg(S, batch=64), TIGHT, 0.118, id="svrg-64-tight"),
-        pytest.param(Svrg(S, batch=1), LOOSE, 0.916, id="svrg-1-loose"),
+        pytest.param(Svrg(S, batch=64), LOOSE, 0.0512, id="svrg-64-loose"),
+        pytest.param(Svrg(S, batch=64), TIGHT, 0.0423, id="svrg-64-tight"),
+        pytest.param(Svrg(S, batch=512), LOOSE, 0.0481, id="svrg-512-loose"),
+        pytest.param(Svrg(S, batch=1), LOOSE, 0.457, id="svrg-1-loose"),
         pytest.param(Sgd(S, batch=64), LOOSE, 0.050, id="sgd-64-loose"),
         pytest.param(Sgd(S, batch=64), TIGHT, 0.041, id="sgd-64-tight"),
     ],
@@ -160,7 +161,7 @@ def sigma_of(perturbation, solver, setting, request):
 def test_calibrated_noise_is_the_audit_s(solver, budget, expected):
     setting = audited()
     found, noise = sigma_of(SampledGradient(), solver, setting, TotalBudget((budget,)))
-    assert found == pytest.approx(expected, rel=0.05)
+    assert found == pytest.approx(expected, rel=0.02)
     spent = best({noise.events[0]: K}, budget.delta, ZERO_OUT).epsilon
     assert 0.999 * budget.epsilon < spent <= budget.epsilon
 
@@ -168,9 +169,9 @@ def test_calibrated_noise_is_the_audit_s(solver, budget, expected):
 def test_calibrated_noise_of_a_noisy_anchor_is_the_audit_s():
     setting = audited()
     found, noise = sigma_of(SampledGradient(anchor_share=0.1), Svrg(S, batch=64), setting, TotalBudget((LOOSE,)))
-    assert found == pytest.approx(0.104, rel=0.05)
+    assert found == pytest.approx(0.0515, rel=0.01)
     anchor = noise.anchor.noise_multiplier[0] * setting.gradient_sensitivity()[0]
-    assert anchor == pytest.approx(0.0151, rel=0.05)
+    assert anchor == pytest.approx(0.0155, rel=0.05)  # so that mu² has the share where steps cost their mean shift
     assert best({noise.events[0]: K}, 1e-3, ZERO_OUT).epsilon <= 0.5
 
 
@@ -180,11 +181,11 @@ def test_calibrated_noise_of_whole_gradients_is_the_audit_s(relation, expected):
     assert found == pytest.approx(expected, rel=0.01)
 
 
-def test_one_uniform_record_needs_the_audit_s_noise_by_renyi_and_a_third_less_as_it_is_accounted():
+def test_one_uniform_record_needs_half_the_audit_s_noise_by_renyi_and_a_third_less_as_it_is_accounted():
     setting, solver = audited(REPLACE), Svrg(S, batch=1, sampling="uniform")
     found, noise = sigma_of(SampledGradient(), solver, setting, TotalBudget((LOOSE,)))
     assert best({noise.events[0]: K}, 1e-3, REPLACE).epsilon <= 0.5
-    assert 0.6 * 2.98 < found < 0.7 * 2.98
+    assert 0.6 * 1.49 < found < 0.7 * 1.49  # corrections of slopes that keep their sign are half as long
     cost = UniformCost(setting, solver, 1e-3)
 
     def renyi(sigma):
@@ -194,24 +195,24 @@ def test_one_uniform_record_needs_the_audit_s_noise_by_renyi_and_a_third_less_as
             ACCOUNTANTS["rdp"].epsilon(flatten({cost._with(0, level, split): K}), 1e-3, REPLACE) for split in splits
         )
 
-    assert renyi(2.98 * 1.05) < 0.5 < renyi(2.98 * 0.95)
+    assert renyi(1.49 * 1.05) < 0.5 < renyi(1.49 * 0.95)
 
 
-@pytest.mark.parametrize(("claimed", "sigma", "true"), [(0.1, 0.27, 91.5), (0.5, 0.054, 2847.0)])
+@pytest.mark.parametrize(("claimed", "sigma", "true"), [(0.1, 0.27, 9.65), (0.5, 0.054, 722.6)])
 def test_the_printed_noise_buys_far_less_than_it_claims(claimed, sigma, true):
-    """c = 1, by the mixture for B = 1; in the end an observer knows whether the record was ever drawn."""
+    """c = 1, by the worst of linked shifts for B = 1. With little noise an observer knows in the end whether the record
+    was ever drawn."""
     setting = audited()
     found, noise = sigma_of(SampledGradient(), Svrg(S, batch=1), setting, PaperNoise(Budget(claimed, 1e-3)))
     assert found == pytest.approx(sigma, rel=0.01)
     assert found == pytest.approx(math.sqrt(K * S * math.log(1e3)) / (M * claimed), rel=1e-9)
-    assert best({noise.events[0]: K}, 1e-3, ZERO_OUT).epsilon == pytest.approx(true, rel=0.05)
-    mixture = noise.events[0].event
-    assert isinstance(mixture, MixtureOfGaussiansDpEvent)
-    at_claim = deltas({mixture: K * S}, np.array([claimed]), ZERO_OUT)[0]
+    assert best({noise.events[0]: K}, 1e-3, ZERO_OUT).epsilon == pytest.approx(true, rel=0.01)
+    (step,) = (event for event in flatten({noise.events[0]: 1}) if isinstance(event, VarianceReducedDpEvent))
+    at_claim = deltas({step: K * S}, np.array([claimed]), ZERO_OUT)[0]
     drawn = 1 - (1 - 1 / M) ** (K * S)
     assert drawn == pytest.approx(0.519, abs=5e-4)
     held = gaussian.delta(claimed, math.sqrt(K * S) / (M * found))  # by the anchor, if it never is
-    assert 0.98 * drawn < at_claim < 1.005 * (drawn + held)
+    assert (0.98 if claimed == 0.5 else 0.3) * drawn < at_claim < 1.005 * (drawn + held)
 
 
 def test_the_printed_noise_is_asked_for_by_its_recipe_alone(split_of_noise):

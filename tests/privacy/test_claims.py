@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpadmm.privacy.claims import CLAIMS, Claim, compare, comparisons
+from dpadmm.privacy.claims import CLAIMS, Claim, compare, comparisons, rounds_of_ps_admm
 from dpadmm.privacy.gaussian import delta
 
 # claimed, a + 2 sqrt(a L), RDP, exact, true delta at the claimed epsilon (or just whether the claim holds)
@@ -69,3 +69,11 @@ def test_row(claim: Claim, printed: list[str]) -> None:
 def test_comparisons_follow_the_claims() -> None:
     assert [row.claim for row in comparisons()] == list(CLAIMS)
     assert sum(not row.holds for row in comparisons()) == 14
+
+
+def test_theorem_4_s_rounds_grow_with_what_its_formula_says():
+    """Adult's 6,838 records an agent and 104 columns, a slope of at most 1 and curvature of at most 1/4."""
+    given = {"dimension": 104, "slope": 1.0, "convexity": 2e-4, "smoothness": 0.25}
+    assert rounds_of_ps_admm(6838, 0.5, 1e-3, **given) == 4  # 3419 sqrt(2e-4 / (0.25 * 104 * 6.9078)) = 3.61
+    assert rounds_of_ps_admm(683_800, 0.5, 1e-3, **given) == 361
+    assert rounds_of_ps_admm(10, 0.5, 1e-3, **given) == 1

@@ -328,3 +328,22 @@ def test_rounded_slopes_are_those_of_the_loss(loss: Loss) -> None:
     rounding = 2e-5 if isinstance(loss, Softmax) else 1.1 * 2.0**-21 * math.sqrt(loss.outputs(CLASSES))
     assert np.linalg.norm(exact - found, axis=1).max() <= rounding * longest
     assert np.linalg.norm(exact, axis=1).max() > 5.0 * rounding * longest
+
+
+def test_one_sided_slopes_stay_on_their_side_whatever_the_loss_says() -> None:
+    """A loss whose slope takes both signs, kept on the side that it has at the model zero; one that has none there
+    contributes nothing, and a loss that keeps its sign contributes what it does without being kept."""
+    rows, owner = np.ones((4, 1)), np.arange(4)
+    targets = np.array([1.0, 1.0, -1.0, 0.0])
+    shards = gather(rows, targets, owner, norm_bound=1.0, names=list("abcd"))
+    free = ClippedSquared(1.0).query()
+    kept, points = replace(free, one_sided=True), np.array([[0.5], [3.0], [3.0], [3.0]])
+    slopes, limited = integers(free.total(shards, points)), integers(kept.total(shards, points))
+    assert (np.sign(slopes[:, 0].astype(float)) == [-1.0, 1.0, 1.0, 1.0]).all()
+    assert limited[0, 0] == slopes[0, 0]
+    assert limited[2, 0] == slopes[2, 0]
+    assert limited[1, 0] == limited[3, 0] == 0
+    signs = gather(rows, np.array([1.0, 1.0, -1.0, -1.0]), owner, norm_bound=1.0, names=list("abcd"))
+    plain = Logistic().query()
+    once, again = (integers(query.total(signs, points - 1.0)) for query in (plain, replace(plain, one_sided=True)))
+    assert (once == again).all()

@@ -15,6 +15,7 @@ from dpadmm.admm.topology.graph import parse_topology
 from dpadmm.papers import ALGORITHMS
 from dpadmm.privacy import Relation, best, classic_multiplier, gaussian
 from dpadmm.privacy.claims import comparisons
+from dpadmm.problems.losses import ClippedSquared, Logistic, Softmax
 from dpadmm.problems.penalties import L2
 from dpadmm.problems.problem import Problem
 
@@ -45,10 +46,12 @@ def test_classic_noise_is_so_much_louder_than_it_must_be(table, agrees):
             assert agrees(ratio, row[f"ε = {epsilon:g}"]), (delta, epsilon, ratio)
 
 
-def stochastic(solver, perturbation, sigma, delta):
+def stochastic(solver, perturbation, sigma, delta, loss=None):
     """What K rounds cost with noise sigma, in units of G, on every gradient."""
-    setting = Setting(Problem(), np.array([M]), 3, norm_bound=1.0, relation=ZERO_OUT, rounds=K)
-    level = sigma / float(setting.gradient_sensitivity()[0])
+    loss = loss or Logistic()
+    dimension = 3 * loss.outputs(3)
+    setting = Setting(Problem(loss), np.array([M]), dimension, 1.0, ZERO_OUT, rounds=K, width=3)
+    level = sigma * loss.gradient_bound(1.0) / float(setting.gradient_sensitivity()[0])
     noise = perturbation.calibrate(setting, solver, Multiplier(level))
     return best({noise.events[0]: K}, delta, ZERO_OUT).epsilon
 
@@ -82,6 +85,28 @@ def test_calibrated_noise_of_ps_admm_is_what_the_table_says(number, column, tabl
     sigma = float(row[column])
     assert stochastic(solver, perturbation, 1.01 * sigma, delta) <= epsilon
     assert stochastic(solver, perturbation, 0.99 * sigma, delta) > epsilon
+
+
+OTHER_LOSSES = {
+    "both signs, B = 64": (Svrg(S, batch=64), SampledGradient(), ClippedSquared(1.0)),
+    "both signs, B = 512": (Svrg(S, batch=512), SampledGradient(), ClippedSquared(1.0)),
+    "both signs, noisy anchor, B = 64": (Svrg(S, batch=64), SampledGradient(anchor_share=0.1), ClippedSquared(1.0)),
+    "softmax, B = 64": (Svrg(S, batch=64), SampledGradient(), Softmax()),
+    "softmax, B = 512": (Svrg(S, batch=512), SampledGradient(), Softmax()),
+}
+
+
+@pytest.mark.parametrize("column", OTHER_LOSSES)
+@pytest.mark.parametrize("number", [0, 1])
+def test_calibrated_noise_for_other_losses_is_what_the_table_says(number, column, table):
+    """A hundredth more of it is within the budget, a hundredth less is not."""
+    row = table("claims.md", "B5 PS-ADMM, theorem 2", 2)[number]
+    assert list(row) == ["budget", *OTHER_LOSSES]
+    epsilon, delta = (float(part) for part in row["budget"].strip("()").split(","))
+    solver, perturbation, loss = OTHER_LOSSES[column]
+    sigma = float(row[column])
+    assert stochastic(solver, perturbation, 1.01 * sigma, delta, loss) <= epsilon
+    assert stochastic(solver, perturbation, 0.99 * sigma, delta, loss) > epsilon
 
 
 def test_mr_admm_s_bounds_for_its_experiment(table, agrees):
@@ -122,9 +147,10 @@ def test_the_counterexample_of_ryu_and_kim(table, agrees):
         assert printed < left_sides()[rounds - 1] < 50 * printed
 
 
-def test_shifts_of_mini_batches_are_those_that_are_charged(table):
+@pytest.mark.parametrize(("loss", "sign"), [(Logistic(), "one sign"), (ClippedSquared(1.0), "both signs")])
+def test_shifts_of_mini_batches_are_those_that_are_charged(loss, sign, table):
     """||u||, ||v|| and the mean shift, at w G = 1 and a rate of 0.1."""
-    setting = Setting(Problem(), np.array([1000]), 3, norm_bound=1.0, relation=ZERO_OUT, rounds=1)
+    setting = Setting(Problem(loss), np.array([1000]), 3, norm_bound=1.0, relation=ZERO_OUT, rounds=1)
     solvers = {
         "ps-admm": (Svrg(1, batch=0.1), 0.0),
         "ps-admm-anchor": (Svrg(1, batch=0.1), 1 / 3),
@@ -133,12 +159,12 @@ def test_shifts_of_mini_batches_are_those_that_are_charged(table):
     known = {"w": 1.0, "G": 1.0, "q": 0.1}
     for row in table("stochastic.md", "5.2 With noise"):
         if row["recipe"] == "ps-admm-full":
-            assert row["‖u‖"] == row["‖v‖"] == row["mean shift"] == "w G"
+            assert row["‖u‖"] == row[f"‖v‖, {sign}"] == row[f"mean shift, {sign}"] == "w G"
             continue
         solver, share = solvers[row["recipe"]]
         perturbation = SampledGradient(anchor_share=share)
         cost = perturbation.cost(setting, solver, 1e-5)
-        formulas = [row["‖u‖"], row["‖v‖"], row["mean shift"].partition(",")[0]]
+        formulas = [row["‖u‖"], row[f"‖v‖, {sign}"], row[f"mean shift, {sign}"].partition(",")[0]]
         expected = [eval(_python(text), {}, known) for text in formulas]
         assert cost.shifts(0)[0] == pytest.approx(expected[:2], rel=1e-3)
         assert cost.mean_shift(0) == pytest.approx(expected[2], rel=1e-3)

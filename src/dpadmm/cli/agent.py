@@ -29,7 +29,7 @@ InvitationFile = Annotated[
 ]
 PolicyFile = Annotated[Path, typer.Option("--policy", help="What you allow (see docs/owner.md).", show_default=False)]
 Data = Annotated[
-    str,
+    str | None,
     typer.Option("--data", help="A .csv or .parquet file, or a database URL without a password.", show_default=False),
 ]
 Query = Annotated[
@@ -46,10 +46,11 @@ DryRun = Annotated[
     typer.Option(
         "--dry-run",
         metavar="SEED",
-        help="Made-up records and seeded noise, which protects nobody.",
+        help="Made-up records (yours are not opened) and seeded noise, which protects nobody.",
         show_default=False,
     ),
 ]
+MadeUp = Annotated[int, typer.Option("--records", help="With --dry-run: how many records are made up.")]
 CardFile = Annotated[
     Path | None, typer.Option("--card", help="Where to write your card (NAME.card.json).", show_default=False)
 ]
@@ -83,11 +84,12 @@ def init(
     name: Name,
     invitation: InvitationFile,
     policy: PolicyFile,
-    data: Data,
+    data: Data = None,
     query: Query = None,
     ledger: LedgerFile = None,
     person: Person = None,
     dry_run: DryRun = None,
+    records: MadeUp = 200,
     card: CardFile = None,
     days: Days = 365,
     state: State = None,
@@ -103,7 +105,15 @@ def init(
 
     folder, invited = _folder(name, state), setup.read_invitation(invitation)
     settings = setup.settings_of(
-        folder, invited.address, policy=policy, data=data, query=query, ledger=ledger, person=person, dry_run=dry_run
+        folder,
+        invited.address,
+        policy=policy,
+        data=data,
+        query=query,
+        ledger=ledger,
+        person=person,
+        dry_run=dry_run,
+        records=records,
     )
     place = card or Path(f"{name}{setup.CARD}")
     found = {**setup.make(folder, invited, settings, place, days), "card": str(place), "state": str(folder.path)}
@@ -144,7 +154,7 @@ def start(name: Name, state: State = None, as_json: AsJson = False) -> None:
     else:
         print_check(found)
     if found["dry_run"]:
-        print_warning("dry run: the noise is seeded and protects nobody. The records must be made up.")
+        print_warning("dry run: the noise is seeded and protects nobody. The records are made up.")
     console = err()
     serve(
         folder,
@@ -191,7 +201,7 @@ def status(name: Name, state: State = None, as_json: AsJson = False) -> None:
     card, settings, rules = folder.identity().card, folder.settings(), folder.policy()
     spending: dict[str, Any] | None = None
     if Path(settings.ledger).exists():
-        with opened(Path(settings.ledger)) as store:
+        with opened(Path(settings.ledger), state=folder.path.parent.parent) as store:
             spending = ledger_summary(store, rules.delta, None if settings.dry_run is not None else rules)
     waiting = folder.decisions(card).waiting()
     found = {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from dpadmm.cli import ledger_recovery
 from dpadmm.cli.console import AsJson, examples, number, out, print_csv, print_json, print_warning, table
 from dpadmm.errors import InputError, Refused
 
@@ -23,6 +24,15 @@ _COLUMNS = ["run", "algorithm", "state", "holds", "releases", "agreed", "epsilon
             "relation", "enters", "claimed_by"]  # fmt: skip
 
 Path_ = Annotated[Path, typer.Argument(metavar="LEDGER", help="The owner's ledger file.", show_default=False)]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="FOLDER",
+        help="Where the keys and logs of ledgers are ($DPADMM_STATE, or the platform's folder for state).",
+        show_default=False,
+    ),
+]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV on stdout, and nothing else there.")]
 
 
@@ -51,6 +61,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples("dpadmm ledger migrate patients.ledger", "dpadmm ledger migrate patients.ledger --json"),
     )(migrate)
     group.command("confirm", epilog=examples("dpadmm ledger confirm patients.ledger --yes"))(confirm)
+    ledger_recovery.register(group)
     app.add_typer(group, name="ledger")
 
 
@@ -65,6 +76,7 @@ def show(
     policy: Annotated[
         Path | None, typer.Option("--policy", help="The owner's policy: also show what is left.", show_default=False)
     ] = None,
+    state: State = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -78,7 +90,7 @@ def show(
     from dpadmm.owner.spending import ledger_summary
 
     rules = None if policy is None else Policy.read(policy)
-    with opened(ledger) as store:
+    with opened(ledger, state=state) as store:
         found = ledger_summary(store, _delta(delta, rules), rules)
     if as_json:
         print_json(found)
@@ -88,7 +100,7 @@ def show(
         _print_summary(found)
 
 
-def verify(ledger: Path_, as_json: AsJson = False) -> None:
+def verify(ledger: Path_, state: State = None, as_json: AsJson = False) -> None:
     """Whether anything in the ledger was changed, added or removed.
 
     Prints what does not add up and ends with code 1 if there is anything,
@@ -96,7 +108,7 @@ def verify(ledger: Path_, as_json: AsJson = False) -> None:
     """
     from dpadmm.privacy.ledger.verify import verify as inconsistencies
 
-    with opened(ledger) as store:
+    with opened(ledger, state=state) as store:
         problems, locked = inconsistencies(store), store.lock_reason
         entries = sum(1 for _ in store.entries()) if not problems else None
     if as_json:
@@ -132,14 +144,16 @@ def export(ledger: Path_, as_json: AsJson = False, as_csv: AsCsv = False) -> Non
 def confirm(
     ledger: Path_,
     yes: Annotated[bool, typer.Option("--yes", help="I have looked: go on with this file, at this place.")] = False,
+    state: State = None,
     as_json: AsJson = False,
 ) -> None:
-    """Unlock a ledger that was copied, moved or restored from a backup.
+    """Unlock a ledger that was copied or moved.
 
-    Only the owner can know that no twin of this file is in use, and whether
-    releases have left that it does not count.
+    Only the owner can know that no twin of this file is in use. What the
+    registry knows was released and this file does not count is counted
+    first: no total becomes lower.
     """
-    with opened(ledger, reading=not yes) as store:
+    with opened(ledger, reading=not yes, state=state) as store:
         reason = store.lock_reason
         if reason and not yes:
             raise InputError(f"the ledger is locked: {reason}. Look into it, then confirm with --yes.")
@@ -182,12 +196,12 @@ def migrate(ledger: Path_, as_json: AsJson = False) -> None:
 
 
 @contextmanager
-def opened(path: Path, reading: bool = True) -> Iterator[SqliteLedger]:
+def opened(path: Path, reading: bool = True, state: Path | None = None) -> Iterator[SqliteLedger]:
     """The ledger, untouched unless it is to be confirmed; what the file refuses is the user's error here."""
     from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
     try:
-        store = SqliteLedger.open(path, reading=reading)
+        store = SqliteLedger.open(path, reading=reading, folder=None if state is None else state / "ledgers")
         try:
             yield store
         finally:

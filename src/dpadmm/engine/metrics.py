@@ -33,6 +33,14 @@ def augmented_objective(problem: Problem, shards: Shards, x: FloatArray, common:
     return problem.objective(shards, x) + rho * np.linalg.norm(x - common, axis=1)
 
 
+def criterion(problem: Problem, shards: Shards, x: FloatArray, common: FloatArray) -> FloatArray:
+    """f_i(x_i) + strength P(z) + |x_i - z| of each agent, at averaged iterates: (9) of 002 with tau = 1 and without the
+    optimal value, which is the same for every run; (n,)."""
+    penalty = problem.strength * problem.penalty.value(np.broadcast_to(common, x.shape))
+    losses = problem.loss.values(shards, x, problem.weights(shards.counts))
+    return losses + penalty + np.linalg.norm(x - common, axis=1)
+
+
 def consensus_residual(x: FloatArray, common: FloatArray) -> FloatArray:
     """sqrt(sum over agents of |z - x_i|²), for arrays (runs, agents, D) and (runs, D) (001); (runs,)."""
     return np.sqrt(((x - common[:, None, :]) ** 2).sum(axis=(1, 2)))
@@ -141,7 +149,10 @@ class Observer:
             return readings
         mean = state.mean_local if self.cohort.plan.setting.problem.smooth else state.mean_local_before
         rho = self.cohort.plan.rho(state.round)
-        return [*readings, (metrics.augmented_objective, (mean, Broadcast(state.shared.mean_model), rho))]
+        readings = [*readings, (metrics.augmented_objective, (mean, Broadcast(state.shared.mean_model), rho))]
+        if self.cohort.plan.algorithm.consensus.penalises:
+            readings.append((metrics.criterion, (state.mean_local, Broadcast(state.shared.mean_model))))
+        return readings
 
     def _local(self, state: SimulationState, losses: FloatArray, *augmented: FloatArray) -> dict[str, FloatArray]:
         cohort, released = self.cohort, state.agents.released
@@ -150,7 +161,8 @@ class Observer:
             "residual": metrics.consensus_residual(cohort.by_run(released), state.shared.model),
         }
         if augmented:
-            measured["augmented_objective"] = cohort.by_run(augmented[0]).sum(axis=1)
+            for name, each in zip(("augmented_objective", "criterion"), augmented, strict=False):
+                measured[name] = cohort.by_run(each).sum(axis=1)
         if self.test is not None:
             loss = cohort.plan.setting.problem.loss
             measured["test_error_local"] = self._mean(metrics.test_errors(loss, self.test, released))

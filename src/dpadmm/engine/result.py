@@ -174,6 +174,7 @@ _MEASURED = (
     "train_loss_local",
     "objective",
     "augmented_objective",
+    "criterion",
     "residual",
     "test_error",
     "test_error_local",

@@ -39,7 +39,7 @@ def to_row(data: Any) -> FloatArray:
 
 
 def seal_to_list(seal: Seal | None) -> list[Any] | None:
-    return None if seal is None else [seal.number, seal.head, seal.signature]
+    return None if seal is None else [seal.head, seal.mark, seal.signature]
 
 
 def seal_from_list(entry: Any) -> Seal | None:

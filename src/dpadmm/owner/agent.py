@@ -35,7 +35,8 @@ from dpadmm.owner.request import Request, is_name
 from dpadmm.privacy.events import Relation, digest
 from dpadmm.privacy.filter import Cap
 from dpadmm.privacy.ledger.protocol import Ledger
-from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
+from dpadmm.privacy.ledger.record import default_folder
+from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.problems.shards import Shards
 from dpadmm.release.random_bits import Randomness, SeededRandomness, SystemRandomness
 
@@ -114,10 +115,11 @@ class Agent:
         """
         name, records = policy.dataset, data_digest or shards.digest()
         randomness: Randomness = SystemRandomness()
+        machine = registry or LedgerRegistry(default_folder())
         if dry_run is not None:
+            machine.check_unknown(records)
             name, records = f"dry run of {name}", digest("dry run", records)
             randomness = SeededRandomness(dry_run)
-        machine = registry or LedgerRegistry(default_folder())
         opened = machine.ledger(ledger, name, records, Relation.parse(policy.relation))
         dry = dry_run is not None
         return cls(shards, policy, opened, randomness, members=(member,), persons=persons, dry_run=dry)

@@ -86,7 +86,7 @@ class RunState:
         stored = self.ledger.commit(made, in_force)
         if stored.value is release.value:
             self.state, self.round = state, round
-            self.position = 0 if stored.seal is None else stored.seal.number
+            self.position = stored.entry
         else:  # another process was faster; its release stands, and so does its state
             self.recall()
         return self._handed_on(stored)

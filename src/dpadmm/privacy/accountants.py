@@ -44,6 +44,7 @@ from dpadmm.privacy.events import (
     Relation,
     SampledWithoutReplacementDpEvent,
     Tally,
+    VarianceReducedDpEvent,
     dominating,
     flatten,
 )
@@ -56,7 +57,7 @@ _LARGEST = Fraction(2**1000)
 
 _GAUSSIAN = (GaussianDpEvent,)
 _PURE = (PureDpEvent, LaplaceDpEvent)
-_SAMPLED = (PoissonSampledDpEvent, MixtureOfGaussiansDpEvent)
+_SAMPLED = (PoissonSampledDpEvent, MixtureOfGaussiansDpEvent, VarianceReducedDpEvent)
 _OF_FIXED_SIZE = (SampledWithoutReplacementDpEvent,)
 _OBJECTIVE = (GaussianObjectiveDpEvent,)
 

@@ -77,6 +77,25 @@ def comparisons() -> tuple[ClaimCheck, ...]:
     return tuple(compare(claim) for claim in CLAIMS)
 
 
+def rounds_of_ps_admm(
+    records: int, epsilon: float, delta: float, dimension: int, slope: float, convexity: float, smoothness: float
+) -> int:
+    """002's theorem 4: K = (M epsilon / G) sqrt(mu_f / (v_f p ln(1/delta))), with 1 for its unspecified constant.
+
+    That is where its bound is smallest for the noise of its theorem 2, which is not sound (claims B5).
+
+    Args:
+        records: M, of one agent.
+        epsilon: Of the whole run.
+        delta: Likewise.
+        dimension: p, of a model.
+        slope: G, the longest gradient of a record's loss.
+        convexity: mu_f: every f_i is that strongly convex.
+        smoothness: v_f, of the loss of every record.
+    """
+    return max(1, round(records * epsilon / slope * math.sqrt(convexity / (smoothness * dimension * -math.log(delta)))))
+
+
 def _rows(setting: str, epsilons: tuple[float, ...], delta: float, steps: int) -> tuple[Claim, ...]:
     return tuple(Claim(setting, epsilon, delta, steps) for epsilon in epsilons)
 

@@ -17,7 +17,9 @@ from dpadmm.privacy.events import (
     PureDpEvent,
     SampledWithoutReplacementDpEvent,
     Tally,
+    VarianceReducedDpEvent,
 )
+from dpadmm.privacy.linked import Linked
 from dpadmm.privacy.losses import Losses, laplace, pure
 
 _HALVINGS = 30
@@ -132,6 +134,10 @@ class _Part:
             self.largest = event.epsilon if isinstance(event, PureDpEvent) else 1.0 / event.noise_multiplier
             self.size = min(self.largest, 3.0)
             return
+        if isinstance(event, VarianceReducedDpEvent):
+            self._pair = Linked(event)
+            self.size = max(self._pair.size(), 1e-9)
+            return
         if isinstance(event, GaussianDpEvent):  # k Gaussians are one; a hair less noise covers the rounding
             self.count, event = 1, GaussianDpEvent(event.noise_multiplier / math.sqrt(count) * (1.0 - 1e-15))
         self._mixture = mixtures.Mixture(event)
@@ -142,6 +148,9 @@ class _Part:
         """From the smallest to the largest loss on its grid."""
         if self.largest:
             return 2.0 * self.largest
+        if isinstance(self.event, VarianceReducedDpEvent):
+            first, last = self._pair.ends(log_tail, largest)
+            return last - first
         low, high = self._mixture.loss(self._mixture.ends(log_tail, largest))
         return float(high - low)
 
@@ -151,6 +160,8 @@ class _Part:
             return (pure(self.largest, interval),)
         if isinstance(self.event, LaplaceDpEvent):
             return (laplace(self.event.noise_multiplier, interval),)
+        if isinstance(self.event, VarianceReducedDpEvent):
+            return self._pair.losses(interval, self._pair.ends(log_tail, largest))
         if isinstance(self.event, SampledWithoutReplacementDpEvent):
             return (self._mixture.symmetric_losses(interval, self._mixture.ends(log_tail, largest)),)
         directions = self._mixture.losses(interval, self._mixture.ends(log_tail, largest))

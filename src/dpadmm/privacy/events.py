@@ -57,6 +57,7 @@ __all__ = [
     "SampledWithoutReplacementDpEvent",
     "SelfComposedDpEvent",
     "Tally",
+    "VarianceReducedDpEvent",
     "canonical",
     "digest",
     "dominating",
@@ -133,6 +134,21 @@ class GaussianObjectiveDpEvent(DpEvent):  # type: ignore[misc]
     noise_multiplier: float = attr.ib(validator=attr.validators.ge(0.0))
     kappa: float = attr.ib(validator=attr.validators.ge(0.0))
     one_sided: bool
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class VarianceReducedDpEvent(DpEvent):  # type: ignore[misc]
+    """One variance-reduced step with Gaussian noise, on records drawn by independent coins (see `linked`).
+
+    `noise_multiplier` is over the longest contribution of a record to a whole gradient. A record's slopes at the point
+    and at the anchor, over the largest slope, lie in [0, 1] if `one_sided` and in [-1, 1] if not, and are at most
+    `change` apart.
+    """
+
+    noise_multiplier: float = attr.ib(validator=attr.validators.ge(0.0))
+    sampling_probability: float = attr.ib(validator=[attr.validators.gt(0.0), attr.validators.le(1.0)])
+    one_sided: bool
+    change: float = attr.ib(default=2.0, validator=attr.validators.gt(0.0))
 
 
 def dominating(event: DpEvent) -> DpEvent:

@@ -121,6 +121,7 @@ class MarginGradient(Query):
     tag: Any
     slope_bound: float
     unit_bound: float | None = None  # the slope that is LARGEST units, where that is not the bound
+    one_sided: bool = False  # whether a record's slopes at all models are kept on the side of that at the model zero
 
     @property
     def scale(self) -> float:
@@ -137,7 +138,9 @@ class MarginGradient(Query):
         return Bounds(norm, _in_norm1(norm, width), 2 * norm, rows.cell(row_bound) / self.scale, width)
 
     def total(self, table: Rows, x: FloatArray) -> Total:
-        return exact(table, margin_kernel(table), (self.tag, self.scale, float(self.most)), x, table.width)
+        return exact(
+            table, margin_kernel(table), (self.tag, self.scale, float(self.most), self.one_sided), x, table.width
+        )
 
 
 @dataclass(frozen=True)

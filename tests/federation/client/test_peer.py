@@ -244,7 +244,7 @@ def test_a_node_whose_budget_does_not_suffice_is_named_before_anything_is_spent(
     assert [bool(lived.ledger(name).runs()) for name in lived.owners] == [True, True, False]
     for name in ("ahorn", "birke"):  # what was set aside can be had back
         assert lived.ledger(name).committed()
-        assert line.ask("finish", {name: {"run": "study"}}, 1.0) == {name: {"finished": "study"}}
+        assert line.ask("finish", {name: {"run": "study", "seals": {}}}, 1.0)[name]["finished"] == "study"
         assert lived.ledger(name).committed() == {}
     status = lived.run(lived.folder(spec, "again", **RING))
     assert status["message"] == f"eiche: {NOT_ALLOWED}"

@@ -142,6 +142,7 @@ def test_a_node_hears_the_mean_of_its_neighbours_last_releases_and_nothing_else(
                 "inputs": request.inputs,
                 "missed_inputs": {},
                 "seen": None,
+                "known": [],
                 "last_used": None,
             }
 

@@ -12,10 +12,16 @@ import numpy as np
 import pytest
 from handlers import ZEROS, handler, join, joined, log, reason, untouched, why
 
-from dpadmm.federation.client.sources import PASSWORD
+from dpadmm.federation.client.databases import PASSWORD
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
 GENERIC = "this owner's records are not as agreed; 'dpadmm agent check' tells the owner why."
+
+
+@pytest.fixture
+def lived(small_federation: ModuleType, tmp_path: Path) -> Any:
+    """Owners with records of their own: a dry run would open none."""
+    return small_federation.SmallFederation(tmp_path, dry_run=None)
 
 
 def rewritten(lived: Any, change: Callable[[list[list[str]]], Any], name: str = "ahorn") -> None:
@@ -70,6 +76,8 @@ def fresh(lived: Any) -> None:
     import shutil
 
     shutil.rmtree(lived.owner("ahorn").registry.folder)
+    for left in lived.home.glob("ahorn/ledger.db-*"):
+        left.unlink()
 
 
 UNFIT: list[tuple[str, Callable[[list[list[str]]], Any]]] = [
@@ -126,7 +134,7 @@ def with_persons(lived: Any, each: int) -> None:
             row.append(f"{MARK}-{number // each}")
 
     rewritten(lived, change)
-    lived.owner("ahorn").save(replace(lived.settings("ahorn", 7), person="who"))
+    lived.owner("ahorn").save(replace(lived.settings("ahorn", None), person="who"))
 
 
 def test_persons_with_several_records_are_protected_as_persons(lived: Any) -> None:
@@ -146,9 +154,9 @@ def test_a_person_with_too_many_records_takes_part_with_the_first_of_them(lived:
     features = np.asarray(asked._agents["study"][0]._joined["study"].shards.features)
     assert features.any(axis=1).tolist() == [number % 3 < 2 for number in range(len(features))]
     asked.finish("study")
-    lived.owner("ahorn").save(replace(lived.settings("ahorn", 7), person="whom"))
+    lived.owner("ahorn").save(replace(lived.settings("ahorn", None), person="whom"))
     assert reason(handler(lived).introduce()) == GENERIC
-    lived.owner("ahorn").save(lived.settings("ahorn", 7))
+    lived.owner("ahorn").save(lived.settings("ahorn", None))
     said = why(lived, handler(lived).join("study", lived.terms(records_per_person=2).dumps()))
     assert "not grouped by person" in said
 
@@ -192,7 +200,8 @@ def test_nothing_that_is_secret_leaves_an_owner(
         asked.answer_step("star", "", 1, b"", {}),
         asked.hear("y", "x", 1, b""),
     ]
-    key = SqliteLedger.open(lived.ledger_path("ahorn"), reading=True).meta["key"]
+    folder = lived.owner("ahorn").registry.folder
+    key = SqliteLedger.open(lived.ledger_path("ahorn"), reading=True, folder=folder).record.key().hex()
     encoded = [age, dose, age / 100.0, (dose + 1.0) / 2.0]
     row = np.array([age / 100.0, (dose + 1.0) / 2.0, 1.0])
     encoded += list(row / np.linalg.norm([*row]))  # as it is clipped to length one

@@ -29,7 +29,7 @@ NONSENSE: dict[str, tuple[Any, str]] = {
     "no dict": ([to_bytes(np.ones(4))], "sent no release"),
     "bytes": (to_bytes(np.ones(4)), "sent no release"),
     "bad seal": ({"value": to_bytes(np.ones(4)), "seal": "mine"}, "malformed seal"),
-    "long seal": ({"value": to_bytes(np.ones(4)), "seal": [3, "a", "b"]}, "malformed seal"),
+    "long seal": ({"value": to_bytes(np.ones(4)), "seal": ["a", "b", ""]}, "malformed seal"),
     "refusal": ({"refused": "my \x1bown\nbusiness"}, "it refuses: my  own business"),
 }
 
@@ -41,10 +41,10 @@ def test_what_cannot_be_a_release_is_told_from_one_that_can(kind: str) -> None:
         with pytest.raises(InvalidRelease) as found:
             release_in(sent, 4, 1.0)
         assert said in str(found.value)
-    good = {"value": to_bytes(np.array([1.0, -2.0, 0.5, 1e4 - 1.0])), "seal": [3, "a" * 64, "b" * 64]}
+    good = {"value": to_bytes(np.array([1.0, -2.0, 0.5, 1e4 - 1.0])), "seal": ["a" * 64, "b" * 64, "c" * 128]}
     value, seal = release_in(good, 4, 1.0)
     assert value.tolist() == [[1.0, -2.0, 0.5, 9999.0]]
-    assert seal == Seal(3, "a" * 64, "b" * 64)
+    assert seal == Seal("a" * 64, "b" * 64, "c" * 128)
     assert release_in({**good, "seal": None}, 4, 1.0)[1] is None
 
 

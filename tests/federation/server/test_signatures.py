@@ -119,7 +119,7 @@ def test_hostile_coordinator_cannot_put_an_invented_owner_beside_an_honest_one(l
     terms = lived.terms()
     assert terms.identities == tuple(pins[name].fingerprint for name in terms.owners)
     desk = line.desks["ahorn"]
-    assert "joined" in desk.answer("join", {"run": "study", "terms": terms.dumps(), "seen": None})
+    assert "joined" in desk.answer("join", {"run": "study", "terms": terms.dumps(), "seen": None, "known": []})
     for keys in (invented, {name: lived.identities[name] for name in invented}):
         known = {"ahorn": lived.identities["ahorn"], **keys}
         cards = {name: each.card.dumps() for name, each in known.items()}
@@ -245,7 +245,7 @@ def test_checkpoint_holds_releases_with_their_signatures_and_is_checked(lived: A
     for agent, name in enumerate(folder.agreement().owners):
         value = state.shared.released[0, agent].astype("<f8").tobytes()
         seal = state.seals[agent]
-        parts = release_parts("study", digest, 3, value, [seal.number, seal.head, seal.signature])
+        parts = release_parts("study", digest, 3, value, [seal.head, seal.mark, seal.signature])
         lived.pins()[name].verify(RELEASE, state.signatures[agent], *parts)
     good = path.read_bytes()
     state.shared.released[0, 1, 0] += 1e-9

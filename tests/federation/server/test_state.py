@@ -16,7 +16,7 @@ from dpadmm.federation.server.state import CoordinatorState
 from dpadmm.privacy.ledger.protocol import Seal
 
 DIGEST = "d" * 64
-SEALS = tuple(Seal(number, f"{number}" * 64, "e" * 64) for number in (1, 2, 3))
+SEALS = tuple(Seal(f"{number}" * 64, "e" * 64) for number in (1, 2, 3))
 SIGNATURES = tuple(bytes([number]) * 64 for number in (1, 2, 3))
 
 

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,14 @@ def written_by_0_1_0(path: Path, name: str = "replace") -> Path:
     with closing(connect(path)) as connection:
         _OldLedger(path, connection).confirm()
     return path
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The files here have one key: another test's log would say that they are older."""
+    with pytest.MonkeyPatch.context() as patch:  # one that no test undoes
+        patch.setenv("DPADMM_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
-from dpadmm.privacy.ledger.registry import LedgerRegistry, default_folder
+from dpadmm.privacy.ledger.record import default_folder
+from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
 RECORDS, OTHERS = "a" * 64, "b" * 64
@@ -46,7 +47,7 @@ def test_a_second_ledger_is_noticed(
     assert str(first) in str(caught.value)
     assert not second.exists()
     # Also one that was made elsewhere, past this shelf.
-    SqliteLedger.create(second, dataset, records, Relation.REPLACE).close()
+    SqliteLedger.create(second, dataset, records, Relation.REPLACE, registry.folder).close()
     with pytest.raises(InputError, match=same):
         registry.ledger(second, dataset, records, Relation.REPLACE)
 
@@ -56,7 +57,7 @@ def test_a_ledger_that_is_gone_is_not_silently_replaced(registry: LedgerRegistry
     registry.ledger(path, "patients", RECORDS, Relation.REPLACE).close()
     backup = tmp_path / "backup"
     path.rename(backup)
-    with pytest.raises(InputError, match=r"was here and is gone.*remove"):
+    with pytest.raises(InputError, match=r"was here and is gone.*dpadmm ledger restore"):
         registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
     assert not path.exists()
     with pytest.raises(InputError, match="same name"):
@@ -77,7 +78,7 @@ def test_a_moved_ledger_is_the_same_one(registry: LedgerRegistry, tmp_path: Path
 def test_a_ledger_the_shelf_did_not_know_is_noted(registry: LedgerRegistry, tmp_path: Path) -> None:
     """A crash between making a ledger and noting it is mended by the next opening."""
     path = tmp_path / "patients.ledger"
-    SqliteLedger.create(path, "patients", RECORDS, Relation.REPLACE).close()
+    SqliteLedger.create(path, "patients", RECORDS, Relation.REPLACE, registry.folder).close()
     registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
     with pytest.raises(InputError, match="same name"):
         registry.ledger(tmp_path / "second.ledger", "patients", RECORDS, Relation.REPLACE)

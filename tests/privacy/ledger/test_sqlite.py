@@ -255,7 +255,7 @@ def test_a_ledger_that_cannot_be_written_is_a_refusal(ledger: SqliteLedger, path
         lambda: ledger.finish("run"),
         lambda: ledger.refuse("no"),
         lambda: ledger.lock("why"),
-        lambda: ledger.check_seal(ledger.seal(99, "0" * 64)),
+        lambda: ledger.check_seal(ledger.seal("0" * 64)),
     ):
         with pytest.raises(Refused, match="readonly"):
             attempt()

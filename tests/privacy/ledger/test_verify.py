@@ -44,7 +44,6 @@ TAMPERING = {
     "the relation": "UPDATE meta SET value = 'zero-out' WHERE name = 'relation'",
     "the place": "UPDATE meta SET value = '1:1' WHERE name = 'place'",
     "the lock": "UPDATE meta SET value = 'shut' WHERE name = 'locked'",
-    "the key": f"UPDATE meta SET value = '{'0' * 64}' WHERE name = 'key'",
 }
 
 

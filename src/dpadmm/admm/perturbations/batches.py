@@ -8,11 +8,20 @@ whole gradients. So a shift of X own units is one of X / (Delta finer) here. Wha
 * `sgd`, finer = q: j of the records are drawn, j n + r <= j (n + r); where none is, both neighbours round alike: 0.
 * `svrg`, A / B = q, finer = A / 2^digits >= 1: an estimate is the multiple A s(anchor) and the correction
   B (s(x) - s(anchor)), each rounded by itself. The first moves by finer k n + r <= finer Delta. A contribution changes
-  by at most c <= 2 n, so j drawn records move the second by finer j c / q + r <= finer j (c / q + r). Together, before
-  rounding, a drawn record counts A s(anchor) + B (s(x) - s(anchor)), which moves by at most (2 B - A) n: no more than
-  2 n / q - 2 n beyond what the anchor moves by.
+  by at most c: by n for a margin loss whose slopes keep their sign (`Svrg.query` enforces it), else by 2 n, or by what
+  is within reach. So j drawn records move the second by finer j c / q + r <= finer j (c / q + r). Together, before
+  rounding, a drawn record counts A s(anchor) + B (s(x) - s(anchor)), which moves by at most B n if its slopes keep
+  their sign, else by (2 B - A) n: beyond what the anchor moves by, no more than n / q - n, or 2 n / q - 2 n.
 * one uniform record of m, replace, finer = A = 1 and B = m: the anchor moves by Delta, and the correction of the record
   drawn by at most 2 c m + r.
+
+A single record's two shifts are linked (theory 5.3), which costs less than their lengths do. Before rounding, they are
+finer (p2, (p1 - (1-q) p2) / q) times the row for a margin loss, with slopes p1 and p2: cutting a correction to c only
+moves p1 towards p2. Rounding adds e to both, |e| <= r, and e' to that of a drawn record, |e'| <= r; cutting truncates a
+record's change by less than sqrt(D) cells. With v the longest drawn shift and t = 2 r + sqrt(D) cells / q, no inner
+product of shifts grows by more than 2 v t + t²: a Gaussian release whose sensitivity squared is that pays for it beside
+the linked step. Other losses contribute matrices. What is orthogonal to the change of a record's contribution is common
+to both shifts, and a Gaussian release of sensitivity n beside the linked step pays for that.
 """
 
 from __future__ import annotations
@@ -42,9 +51,12 @@ from dpadmm.privacy.events import (
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
+    VarianceReducedDpEvent,
 )
+from dpadmm.release.sums import MarginGradient
 
 _UP = 1.0 + 2.0**-40  # more than the arithmetic on shifts can lose
+_LITTLE = 0.4  # of a contribution: 1 + 0.4 is less than sqrt(2)
 PRECISE = 1e-4  # of a calibrated multiplier, always on the side of more noise
 
 Found = TypeVar("Found")
@@ -57,10 +69,19 @@ class Cost(ABC):
         self.setting, self.solver = setting, solver
         self.kinds: tuple[Hashable, ...] = ()  # of each agent: what its cost depends on
         bounds = setting.bounds
+        query = solver.query(setting) if isinstance(solver, Svrg) else setting.query
+        self._aligned = isinstance(query, MarginGradient)  # whether all that a record contributes has one direction,
+        self._one_sided = isinstance(query, MarginGradient) and query.one_sided  # and always the same sense
         longest = solver.longest_change(setting) if isinstance(solver, Svrg) else None
         self._unit = setting.sensitivity()  # Delta
         self._norm = math.ldexp(bounds.norm, -bounds.shift)  # n
-        self._change = 2.0 * self._norm if longest is None else math.ldexp(longest, -bounds.shift)  # c
+        sides = 1.0 if self._one_sided else 2.0
+        self._change = sides * self._norm  # c
+        self._cut = 0.0  # by truncation, before the weight 1/q
+        if longest is not None:
+            self._change = min(self._change, math.ldexp(longest, -bounds.shift))
+            self._cut = math.ldexp(math.sqrt(bounds.dimension), -bounds.shift)
+        self._farthest = sides * self._norm  # times 1/q - 1: what being drawn adds at most
         self._rounding = math.sqrt(bounds.dimension) if bounds.shift else 0.0  # r
 
     @abstractmethod
@@ -127,7 +148,7 @@ class PoissonCost(Cost):
         if not isinstance(solver, Svrg):
             moved = (self._norm + self._rounding) / rates
         elif self._held:
-            moved = np.minimum(2.0 * self._norm * (1.0 / rates - 1.0), self._change / rates) + self._rounding
+            moved = np.minimum(self._farthest * (1.0 / rates - 1.0), self._change / rates) + self._rounding
         else:
             moved = self._change / rates + self._rounding
         drawn = _UP * moved / self._unit
@@ -145,6 +166,8 @@ class PoissonCost(Cost):
         return sizes, tuple((chances / chances.sum()).tolist())
 
     def mean_shift(self, agent: int) -> float:
+        if self._linked(agent):
+            return 1.0 if self._aligned else math.sqrt(2.0)
         sizes, chances = self.shifts(agent)
         return math.fsum(size * chance for size, chance in zip(sizes, chances, strict=True))
 
@@ -153,12 +176,32 @@ class PoissonCost(Cost):
 
     def step(self, agent: int, multiplier: float) -> DpEvent:
         """One step of one agent."""
+        if self._linked(agent):
+            return self._linked_step(agent, multiplier)
         sizes, chances = self.shifts(agent)
         if chances[-1] == 1.0:
             return GaussianDpEvent(multiplier / sizes[-1])
         if len(sizes) == 2 and sizes[0] == 0.0:
             return PoissonSampledDpEvent(chances[1], GaussianDpEvent(multiplier / sizes[1]))
         return MixtureOfGaussiansDpEvent(multiplier, sizes, chances)
+
+    def _linked(self, agent: int) -> bool:
+        """Whether a step is accounted for by its linked shifts. Where contributions have several directions and change
+        little, their lengths cost less."""
+        single = self._held and self.setting.unit_size == 1 and float(self._rates[agent]) < 1.0
+        return single and (self._aligned or self._change > _LITTLE * self._norm)
+
+    def _linked_step(self, agent: int, multiplier: float) -> DpEvent:
+        rate, level = float(self._rates[agent]), multiplier * self._unit / _UP
+        change = _UP * self._change / self._norm
+        step = VarianceReducedDpEvent(level / self._norm, rate, self._one_sided, change)
+        moved = 2.0 * self._rounding + self._cut / rate  # t
+        beside = (2.0 * (self._norm + self._farthest * (1.0 / rate - 1.0)) + moved) * moved
+        if not self._aligned:
+            beside += self._norm**2
+        if beside == 0.0:
+            return step
+        return ComposedDpEvent((step, GaussianDpEvent(level / (_UP * math.sqrt(beside)))))
 
     def round(self, agent: int, multiplier: float) -> DpEvent:
         steps = SelfComposedDpEvent(self.step(agent, multiplier), self.solver.steps)

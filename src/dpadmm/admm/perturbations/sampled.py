@@ -26,20 +26,24 @@ class SampledGradient(Perturbation):
     """The solver sees a mini-batch's estimate of the gradient + Gaussian noise of standard deviation s.
 
     Formal guarantee, Poisson sampling at rate q, zero-out. Fix the coins of the other records. A step's noisy gradient
-    is N(c, s²) without the record. With it, the mean is shifted by at most weight G if the record is not drawn (the
-    anchor holds it), and by at most weight (2G/q - G) if it is: a mixture of Gaussians, dominated by the one in one
-    dimension with those shifts. Without an anchor (`sgd`) the shifts are 0 and weight G/q: the subsampled Gaussian. All
-    steps of all rounds are composed; step, mean, set and dual are post-processing. A person's k records are drawn
-    independently, j of them with Binomial(k, q), and their shifts add up.
+    is N(c, s²) without the record. With it, the mean is shifted by u = weight p2 if the record is not drawn (the anchor
+    holds it), and by v = (weight/q) (p1 - (1-q) p2) if it is, with slopes p1 at the point and p2 at the anchor. The two
+    are linked: (1-q) u + q v = weight p1. A step costs the supremum over p1 and p2 of the curves of these mixtures
+    (`privacy.linked`), from 0 to G for losses whose slopes keep their sign, else from -G to G. Losses with several
+    scores have a Gaussian release of sensitivity weight G beside that. Without an anchor (`sgd`) the shifts are 0 and
+    weight G/q: the subsampled Gaussian. All steps of all rounds are composed; step, mean, set and dual are
+    post-processing. A person's k > 1 records are drawn independently, j of them with Binomial(k, q), and the lengths of
+    their shifts add up.
 
     Formal guarantee, one uniform record of m, replace. Split the noise into two independent parts, of variances t s²
     and (1-t) s². Anchor plus one part is a Gaussian release of sensitivity 2 weight G; the correction plus the other is
-    a Gaussian release of sensitivity 4 weight m G on one record drawn without replacement; the sum is post-processing
-    of both. t is a choice of the proof, not of the algorithm. (claims B5 composes the two by Rényi; their privacy loss
-    distributions, `privacy.mixtures`, need a third less noise.)
+    a Gaussian release of sensitivity 2 weight m G (4, where slopes may change their sign) on one record drawn without
+    replacement; the sum is post-processing of both. t is a choice of the proof, not of the algorithm. (claims B5
+    composes the two by Rényi; their privacy loss distributions, `privacy.mixtures`, need a third less noise.)
 
     `anchor_share` above 0 releases the anchor once a round with noise of its own, which takes that share of the budget;
-    the steps' noise then covers the corrections only: shifts 0 and 2 weight G/q. A third makes the noise of a round,
+    the steps' noise then covers the corrections only: shifts 0 and weight G/q, or 2 weight G/q where slopes may change
+    their sign. A third makes the noise of a round,
     from both sources together, smallest.
     """
 

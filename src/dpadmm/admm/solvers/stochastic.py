@@ -33,9 +33,10 @@ from dpadmm.admm.solvers.base import (
 )
 from dpadmm.admm.solvers.linearised import LocalUpdates
 from dpadmm.errors import InputError, unknown
+from dpadmm.problems.losses.base import MarginLoss
 from dpadmm.problems.sets import Whole
 from dpadmm.release.changes import change
-from dpadmm.release.sums import Total
+from dpadmm.release.sums import MarginGradient, Query, Total
 
 _WORD = 26  # sums that are rounded to multiples of at most 2^26 cells wrap around modulo 2^64, which costs no privacy
 
@@ -283,7 +284,8 @@ class Svrg(Sgd):
         drawn, more = self._lattice(setting)
         finer, shift = np.ldexp(drawn, -more), setting.bounds.shift + more[:, None]
         units = whole_units(setting, subproblem) / finer[:, None]
-        return lambda point: Sum(subproblem.total(point).times(drawn).rounded(shift), units, finer)
+        query, shards = self.query(subproblem), subproblem.shards
+        return lambda point: Sum(query.total(shards, point).times(drawn).rounded(shift), units, finer)
 
     def corrections(self, setting: Setting, subproblem: Subproblem, random_bits: RandomBits) -> Sums:
         """B times what mini-batches' sums have changed by since the first point, on the lattice of `whole`: its mean is
@@ -299,6 +301,7 @@ class Svrg(Sgd):
     ) -> Callable[[FloatArray], Total]:
         """What the sum over each step's mini-batch has changed by since the first point."""
         first, steps, longest = list[FloatArray](), itertools.count(1), self.longest_change(setting)
+        query = self.query(subproblem)
 
         def moved(point: FloatArray) -> Total:
             step = next(steps)
@@ -307,9 +310,18 @@ class Svrg(Sgd):
                 nothing = np.zeros(point.shape, dtype=np.int64)
                 return Total(nothing, nothing)
             shards = self.mini_batch(subproblem, random_bits, step).shards
-            return change(subproblem.query, shards, point, first[0], longest)
+            return change(query, shards, point, first[0], longest)
 
         return moved
+
+    @staticmethod
+    def query(given: Setting | Subproblem) -> Query:
+        """What a record contributes. Where the loss says that slopes never change their sign, that is enforced: then a
+        record's contribution changes by no more than its longest one."""
+        query, loss = given.query, given.problem.loss
+        if isinstance(query, MarginGradient) and isinstance(loss, MarginLoss) and loss.one_sided:
+            return replace(query, one_sided=True)
+        return query
 
     def longest_change(self, setting: Setting) -> int | None:
         """How many cells a record's contribution can move within reach; None where that is no less than anywhere.

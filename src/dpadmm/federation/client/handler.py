@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,13 @@ from dpadmm._plain import plain
 from dpadmm._private_files import check_private
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError, Refused
-from dpadmm.federation.cards import LARGEST_CARD, OWNER, RELEASE, TERMS, Card, NotGenuine
+from dpadmm.federation.cards import RELEASE, SEAL, TERMS, Card
+from dpadmm.federation.client.confirmation import confirmed_cards
 from dpadmm.federation.client.decisions import Proposal
 from dpadmm.federation.client.letters import Letters, Relay
 from dpadmm.federation.client.owner_folder import OwnerFolder, read_policy
 from dpadmm.federation.client.peer import Inbox, Peer, Turns
+from dpadmm.federation.client.policy_file import PolicyFile
 from dpadmm.federation.client.records import Records, UnfitRecords
 from dpadmm.federation.messages import (
     LARGEST_TEXT,
@@ -37,12 +39,14 @@ from dpadmm.federation.messages import (
     to_bytes,
     to_row,
 )
+from dpadmm.federation.seals import from_lists, is_genuine, own_seals, to_lists
 from dpadmm.owner import spending
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.agreement import Agreement
 from dpadmm.owner.policy import Policy
 from dpadmm.owner.request import Request, is_name
 from dpadmm.privacy.events import canonical, digest
+from dpadmm.privacy.ledger.protocol import Seal
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
 Reply = dict[str, Any]
@@ -60,8 +64,9 @@ class Handler:
         self._records: Records | None = None
         self._agents: dict[str, tuple[Agent, Agreement]] = {}
         self._letters: dict[str, tuple[str, Letters]] = {}  # of confirmed runs, with the digest of their terms
+        self._cards: dict[str, dict[str, Card]] = {}  # of their owners
         self._inboxes: dict[str, Inbox] = {}
-        self._policy: tuple[tuple[int, ...] | None, Policy] | None = None  # as last read, and what its file was then
+        self._policy = PolicyFile(Path(self.settings.policy))
 
     # -- what may be asked -----------------------------------------------------------------------------------------
 
@@ -69,13 +74,19 @@ class Handler:
         """Public facts: whose card this is, how many records there are, and which columns were agreed on."""
         return self._safely("introduction", self._introduce)
 
-    def join(self, run: Any, terms: Any, seen: Any = None) -> Reply:
-        """Agrees to a run and signs its terms, or says that it waits for the owner."""
-        return self._safely("join", lambda: self._join(run, terms, seen))
+    def join(self, run: Any, terms: Any, seen: Any = None, known: Any = ()) -> Reply:
+        """Agrees to a run and signs its terms, or says that it waits for the owner.
 
-    def confirm(self, run: Any, cards: Any, signatures: Any) -> Reply:
-        """Checks that all owners of the terms have signed them; no step is answered before that."""
-        return self._safely("confirm", lambda: self._confirm(run, cards, signatures))
+        `seen` is the seal of its last release in this run; `known` are seals of its ledger that the coordinator keeps.
+        """
+        return self._safely("join", lambda: self._join(run, terms, seen, known))
+
+    def confirm(self, run: Any, cards: Any, signatures: Any, seals: Any = None) -> Reply:
+        """Checks that all owners of the terms have signed them; no step is answered before that.
+
+        `seals` are those of all owners: its own, which others have kept, it must know; those of others it keeps.
+        """
+        return self._safely("confirm", lambda: self._confirm(run, cards, signatures, {} if seals is None else seals))
 
     def answer_step(
         self, run: Any, digest: Any, step: Any, inputs: Any, missed_inputs: Any, last_used: Any = None
@@ -84,8 +95,9 @@ class Handler:
         given = (run, digest, step, inputs, missed_inputs, last_used)
         return self._safely("answer_step", lambda: self._answer_step(*given))
 
-    def finish(self, run: Any) -> Reply:
-        return self._safely("finish", lambda: self._finish(run))
+    def finish(self, run: Any, seals: Any = None) -> Reply:
+        """Closes a run, and keeps the last seals of the other owners."""
+        return self._safely("finish", lambda: self._finish(run, {} if seals is None else seals))
 
     def run_rounds(self, run: Any, digest: Any, start: Any, timeout: Any, relay: Relay, turn: Turns) -> Reply:
         """On a graph: all rounds from `start` on, with the neighbours and without the coordinator."""
@@ -111,7 +123,7 @@ class Handler:
             "dry_run": self.settings.dry_run is not None,
         }
 
-    def _join(self, run: Any, terms: Any, seen: Any) -> Reply:
+    def _join(self, run: Any, terms: Any, seen: Any, known: Any) -> Reply:
         if type(terms) is not str or len(terms) > LARGEST_TEXT:
             raise Refused("terms must be a text of reasonable length.")
         if not is_name(run):  # it is shown to the owner
@@ -129,6 +141,7 @@ class Handler:
         shown = seal_from_list(seen)
         if shown is not None:
             agent.ledger.check_seal(shown)
+        self._look_at(agent, own_seals(known))
         if agent.ledger.terms(run) is None and not self._allowed(run, agreement, plan, policy, agent):
             return {"waiting": agreement.digest}
         agent.join(run, agreement)
@@ -138,7 +151,9 @@ class Handler:
         answered = agent.rounds_answered(run)
         self.site.note("joined", run=run, digest=agreement.digest, round=answered)
         signature = self.identity.sign(TERMS, *terms_parts(run, agreement.digest))
-        return {"joined": agreement.digest, "rounds_answered": answered, "signature": signature}
+        others = self.site.seals.of(name for name in agreement.owners if name != self.name)
+        told = {"seal": self._seal_of(agent), "seals": to_lists(others)}
+        return {"joined": agreement.digest, "rounds_answered": answered, "signature": signature, **told}
 
     def _check_identity(self, agreement: Agreement) -> None:
         """The terms must name this owner with its own card."""
@@ -182,20 +197,34 @@ class Handler:
             self.site.note("waiting", run=run, digest=agreement.digest, proposal=proposal.id)
         return False
 
-    def _confirm(self, run: Any, cards: Any, signatures: Any) -> Reply:
-        _, agreement = self._joined(run)
-        names = set(agreement.owners)
-        if any(type(given) is not dict or given.keys() != names for given in (cards, signatures)):
-            raise Refused("a run is confirmed by the card and the signature of each of its owners.")
-        known: dict[str, Card] = {}
-        for name, fingerprint in zip(agreement.owners, agreement.identities, strict=True):
-            try:
-                known[name] = _card(cards[name], name, fingerprint)
-                known[name].verify(TERMS, signatures[name], *terms_parts(run, agreement.digest))
-            except NotGenuine as error:
-                raise Refused(f"{name} has not joined on these terms: {error}.") from None
+    def _confirm(self, run: Any, cards: Any, signatures: Any, seals: Any) -> Reply:
+        agent, agreement = self._joined(run)
+        known = confirmed_cards(run, agreement, cards, signatures)
+        shown = from_lists(seals, agreement.owners)
+        self._look_at(agent, shown.pop(self.name, []))
+        self._keep(run, shown, known)
+        self._cards[run] = known
         self._letters[run] = agreement.digest, Letters(self.identity, known, run, agreement.digest)
         return {"confirmed": agreement.digest}
+
+    def _look_at(self, agent: Agent, shown: list[Seal]) -> None:
+        """Locks the ledger where a seal that it signed is of what it has forgotten. Others are of other ledgers."""
+        ledger = agent.ledger
+        assert isinstance(ledger, SqliteLedger)
+        ledger.check_seal(*(seal for seal in shown if ledger.signed(seal)))
+
+    def _keep(self, run: str, seals: Mapping[str, list[Seal]], cards: Mapping[str, Card]) -> None:
+        """Keeps other owners' last seals, where they are theirs."""
+        found = {name: [seal for seal in those if is_genuine(seal, cards[name])] for name, those in seals.items()}
+        self.site.seals.keep(run, {name: those[-1] for name, those in found.items() if those})
+
+    def _seal_of(self, agent: Agent) -> list[Any] | None:
+        assert isinstance(agent.ledger, SqliteLedger)
+        return seal_to_list(self._signed_seal(agent.ledger.latest_seal()))
+
+    def _signed_seal(self, seal: Seal | None) -> Seal | None:
+        """With this owner's signature, by which others know whose it is."""
+        return seal and replace(seal, signature=self.identity.sign(SEAL, seal.head, seal.mark).hex())
 
     def _open(self, agreement: Agreement, policy: Policy) -> Agent:
         given, records, ledger = self.settings, self.records, Path(self.settings.ledger)
@@ -220,7 +249,7 @@ class Handler:
         rows = {int(k) if type(k) is str and k.isdecimal() else k: to_row(v) for k, v in missed_inputs.items()}
         self._bind(agent)
         release = agent.answer(Request(run, digest, step, to_row(inputs), rows, last_used=last_used))
-        return self._signed(run, agreement, step, to_bytes(release.value), seal_to_list(release.seal))
+        return self._signed(run, agreement, step, to_bytes(release.value), release.seal)
 
     def _run_rounds(self, run: Any, digest: Any, start: Any, timeout: Any, relay: Relay, turn: Turns) -> Reply:
         agent, agreement = self._joined(run)
@@ -230,11 +259,12 @@ class Handler:
         peer = Peer(self.name, run, agreement, agent, inbox, lambda: self._bind(agent))
         release = peer.run_rounds(start, letters.teller(relay, float(timeout)), float(timeout), turn)
         rounds = agreement.plan().setting.rounds
-        return self._signed(run, agreement, rounds, to_bytes(release.value), seal_to_list(release.seal))
+        return self._signed(run, agreement, rounds, to_bytes(release.value), release.seal)
 
-    def _signed(self, run: str, agreement: Agreement, step: int | str, value: bytes, seal: list[Any] | None) -> Reply:
-        signature = self.identity.sign(RELEASE, *release_parts(run, agreement.digest, step, value, seal))
-        return {"value": value, "seal": seal, "signature": signature}
+    def _signed(self, run: str, agreement: Agreement, step: int | str, value: bytes, seal: Seal | None) -> Reply:
+        told = seal_to_list(self._signed_seal(seal))
+        signature = self.identity.sign(RELEASE, *release_parts(run, agreement.digest, step, value, told))
+        return {"value": value, "seal": told, "signature": signature}
 
     def _hear(self, run: Any, sender: Any, round: Any, sealed: Any) -> Reply:
         _, agreement = self._joined(run)
@@ -242,20 +272,21 @@ class Handler:
         self._inbox(run).put(sender, round, value)
         return {"heard": round}
 
-    def _finish(self, run: Any) -> Reply:
-        self._joined(run)[0].finish(run)
-        self._agents.pop(run, None)
-        self._letters.pop(run, None)
+    def _finish(self, run: Any, seals: Any) -> Reply:
+        agent, agreement = self._joined(run)
+        shown = from_lists(seals, agreement.owners)
+        shown.pop(self.name, None)
+        if run in self._cards:
+            self._keep(run, shown, self._cards[run])
+        agent.finish(run)
+        for kept in (self._agents, self._letters, self._cards):
+            kept.pop(run, None)
         self.site.note("finished", run=run)
         return {"finished": run}
 
     def _bind(self, agent: Agent) -> None:
         """Where the owner has made its policy stricter during a run, that holds at once."""
-        path = Path(self.settings.policy)
-        mark = _mark(path)
-        if self._policy is None or mark is None or mark != self._policy[0]:
-            self._policy = mark, read_policy(path)
-        agent.policy = self._policy[1]
+        agent.policy = self._policy.current()
 
     def _joined(self, run: Any) -> tuple[Agent, Agreement]:
         if type(run) is not str or run not in self._agents:
@@ -279,7 +310,7 @@ class Handler:
         """Read when they are first needed; what is wrong with them is the owner's business alone."""
         if self._records is None:
             try:
-                self._records = Records(self.site.schema(), self.settings)
+                self._records = Records(self.site.schema(), self.settings, self.name)
                 if self._records.unusable:
                     self.site.note("unusable", records=self._records.unusable)
             except InputError:
@@ -301,22 +332,3 @@ class Handler:
             return {"refused": "this owner's agent failed; its log says how."}
         self.site.note("refused", asked=what, reason=reason)
         return {"refused": plain(told, MESSAGE)}
-
-
-def _card(text: Any, name: str, fingerprint: str) -> Card:
-    """The card of an owner whom the terms name."""
-    if type(text) is not str or len(text) > LARGEST_CARD:
-        raise NotGenuine("there is no card")
-    card = Card.loads(text)
-    if (card.name, card.role, card.fingerprint) != (name, OWNER, fingerprint):
-        raise NotGenuine("the card is not the one that the terms name")
-    return card
-
-
-def _mark(path: Path) -> tuple[int, ...] | None:
-    """Changes with the file; None if it cannot be looked at."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

@@ -6,6 +6,7 @@
     agent.json           where policy, records and ledger are; never a password
     *.ledger             what was spent, unless the owner keeps it elsewhere
     waiting/ decisions/ used/     see `decisions`
+    seals.json           the last seals of other owners' ledgers
     events.jsonl         what was asked, agreed and refused; of the records it says how many cannot be used, and no more
     lock process.json    which process is the agent
 
@@ -43,6 +44,7 @@ from dpadmm.federation.cards import Card, NotGenuine, check_name
 from dpadmm.federation.client.decisions import Decisions
 from dpadmm.federation.identity import KEYS_FILE, Identity
 from dpadmm.federation.invitation import Invitation
+from dpadmm.federation.seals import LARGEST_FILE, KeptSeals
 from dpadmm.owner.policy import Policy
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.spec.columns import Schema
@@ -57,9 +59,10 @@ class AgentSettings:
     address: str  # of the coordinator, host:port
     policy: str
     ledger: str
-    source: Mapping[str, Any]  # as `Source.to_dict` writes it
+    source: Mapping[str, Any]  # as `Source.to_dict` writes it; empty in a dry run
     person: str | None = None  # the column that says whose record it is
     dry_run: int | None = None  # the seed of a dry run with made-up records
+    records: int = 200  # how many are made up
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,16 @@ class OwnerFolder:
     def registry(self) -> LedgerRegistry:
         """Where ledgers of this account are noted."""
         return LedgerRegistry(self.path.parent.parent / "ledgers")
+
+    @property
+    def seals(self) -> KeptSeals:
+        """The last seals of the owners that this one took part with."""
+        path = self.path / "seals.json"
+
+        def read() -> str:
+            return read_private(path, LARGEST_FILE).decode()
+
+        return KeptSeals(read, lambda text: write_private(path, text), path)
 
     def decisions(self, card: Card) -> Decisions:
         """What the owner of this card has decided here."""

@@ -11,6 +11,7 @@ import numpy as np
 from dpadmm._arrays import BoolArray
 from dpadmm.datasets.cells import person_cells
 from dpadmm.errors import InputError, Refused
+from dpadmm.federation.client.made_up import made_up
 from dpadmm.federation.client.owner_folder import AgentSettings
 from dpadmm.federation.client.sources import RecordSource
 from dpadmm.owner.agreement import Agreement
@@ -26,17 +27,21 @@ if TYPE_CHECKING:
 class Records:
     """An owner's records, encoded as agreed; read once, and kept in this process.
 
-    A record with a value that cannot be used counts as zero. `unusable` is how many those are and `first_unusable` what
-    is wrong with one of them: facts for the owner alone. Whether the records are as agreed depends on the names and
-    types of columns only.
+    In a dry run they are made up, and the owner's are not opened. A record with a value that cannot be used counts as
+    zero. `unusable` is how many those are and `first_unusable` what is wrong with one of them: facts for the owner
+    alone. Whether the records are as agreed depends on the names and types of columns only.
     """
 
-    def __init__(self, schema: Schema, settings: AgentSettings) -> None:
+    def __init__(self, schema: Schema, settings: AgentSettings, owner: str) -> None:
         self.schema = schema
-        source = RecordSource.from_dict(settings.source)
-        cells = source.cells()
-        written = set(self.schema.text_columns) | ({settings.person} if settings.person else set())
-        table = _table(source, written, cells)
+        cells: pyarrow.Table | None = None
+        if settings.dry_run is not None:  # the owner's own are not opened, whatever the settings name
+            table = made_up(schema, settings.records, settings.dry_run, owner, settings.person)
+        else:
+            source = RecordSource.from_dict(settings.source)
+            cells = source.cells()
+            written = set(self.schema.text_columns) | ({settings.person} if settings.person else set())
+            table = _table(source, written, cells)
         self.digest = digest(table)
         read = table if cells is None else cells
         self.persons: Sequence[bytes | None] | None = None

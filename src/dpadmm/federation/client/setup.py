@@ -52,13 +52,24 @@ def settings_of(
     address: str,
     *,
     policy: Path,
-    data: str,
+    data: str | None = None,
     query: str | None = None,
     ledger: Path | None = None,
     person: str | None = None,
     dry_run: int | None = None,
+    records: int = 200,
 ) -> AgentSettings:
-    """What an agent works with, as its owner says; the ledger is in its folder unless told otherwise."""
+    """What an agent works with, as its owner says; the ledger is in its folder unless told otherwise.
+
+    Raises:
+        InputError: There are no records, or a dry run is given some.
+    """
+    if dry_run is not None and (data is not None or query is not None):
+        raise InputError("a dry run makes up its records and opens none of yours; leave --data and --query out.")
+    if dry_run is not None and not 1 <= records <= 1_000_000:
+        raise InputError(f"--records {records}: a dry run makes up 1 to 1,000,000 records.")
+    if dry_run is None and data is None:
+        raise InputError("name your records by --data; only a dry run (--dry-run SEED) makes them up.")
     rules = read_policy(policy)
     kind = "dry_run" if dry_run is not None else "ledger"
     plain = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in rules.dataset)
@@ -66,9 +77,10 @@ def settings_of(
         address=address,
         policy=str(policy.absolute()),
         ledger=str((ledger or folder.path / f"{plain}.{kind}").absolute()),
-        source=RecordSource.parse(data, query).absolute().to_dict(),
+        source={} if data is None else RecordSource.parse(data, query).absolute().to_dict(),
         person=person,
         dry_run=dry_run,
+        records=records,
     )
 
 
@@ -93,7 +105,7 @@ def make(
     invitation.card.check_valid()
     if folder.exists:
         raise InputError(f"{folder.name!r} has an agent already, in {str(folder.path)!r}; its keys are kept.")
-    found = check(settings, invitation.schema)
+    found = check(settings, invitation.schema, folder.name)
     _check_free(card)
     identity = Identity.create(folder.name, OWNER, days=days)
     folder.create(identity, invitation, settings)
@@ -114,7 +126,7 @@ def _check_free(path: Path) -> None:
         raise InputError(f"there is a file {str(path)!r} already; name another one by --card.")
 
 
-def check(settings: AgentSettings, schema: Schema) -> dict[str, Any]:
+def check(settings: AgentSettings, schema: Schema, owner: str) -> dict[str, Any]:
     """Whether policy, columns and records go together; reads the records once.
 
     Returns:
@@ -124,7 +136,7 @@ def check(settings: AgentSettings, schema: Schema) -> dict[str, Any]:
         InputError: They do not; the message is for the owner and nobody else.
     """
     rules = read_policy(Path(settings.policy))
-    records = Records(schema, settings)
+    records = Records(schema, settings, owner)
     if len(records.features) < rules.smallest_count:
         raise InputError(
             f"there are {len(records.features)} records; the policy takes part with {rules.smallest_count} or more."
@@ -160,7 +172,7 @@ def checked(folder: OwnerFolder) -> dict[str, Any]:
     identity, coordinator, settings = folder.identity(), folder.coordinator(), folder.settings()
     identity.card.check_valid()
     coordinator.check_valid()
-    return {**cards(identity.card, coordinator, settings), **check(settings, folder.schema())}
+    return {**cards(identity.card, coordinator, settings), **check(settings, folder.schema(), folder.name)}
 
 
 def cards(card: Card, coordinator: Card, settings: AgentSettings) -> dict[str, Any]:

@@ -23,17 +23,22 @@ from dpadmm._fields import from_table
 from dpadmm._tables import repeated
 from dpadmm.datasets.files import SUFFIXES, read_cells, read_table
 from dpadmm.errors import InputError
+from dpadmm.federation.client.databases import (
+    ADVICE,
+    PASSWORD,
+    classified,
+    database_url,
+    read_only,
+    refuse_password,
+    sqlite_file,
+)
 
 if TYPE_CHECKING:
     import pyarrow
-    from sqlalchemy import URL, Connection
+    from sqlalchemy import Connection
 
-PASSWORD = "DPADMM_DATABASE_PASSWORD"
-_ADVICE = f"a password goes into the environment variable {PASSWORD} or, with PostgreSQL, PGPASSWORD or ~/.pgpass"
-_DRIVERS = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 _ROWS = 10_000  # fetched at a time: their Python objects are the dear ones, and are gone before the next arrive
 _LARGE = 2**31  # bytes of text in a column, for which Arrow's usual type has no room
-_SECRET = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
 _NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 _READS = re.compile(r"[(\s]*(select|with)\b", re.IGNORECASE)
 _WHOLE = (bool, int)
@@ -54,7 +59,7 @@ class RecordSource:
     query: str | None = None
 
     def __post_init__(self) -> None:
-        _refuse_password(self.place)
+        refuse_password(self.place)
         if not self._in_database:
             if self.query is not None:
                 raise InputError(f"{self.place} is a file, and a query is for a database; leave the query out.")
@@ -64,7 +69,7 @@ class RecordSource:
                     "and the URL of a database has :// in it."
                 )
             return
-        _url(self.place)
+        database_url(self.place)
         if self.query is None:
             raise InputError(f"{self.place} is a database and needs a query, such as SELECT age, sick FROM patients.")
         code = _NOT_CODE.sub(" ", self.query).strip().rstrip("; \n")
@@ -102,7 +107,7 @@ class RecordSource:
 
     def _check_file(self) -> None:
         """SQLite would make an empty database of a name that is wrong."""
-        file = _sqlite_file(_url(self.place)) if self._in_database else self.place
+        file = sqlite_file(database_url(self.place)) if self._in_database else self.place
         if file is not None and not Path(file).is_file():
             raise InputError(f"there is no file {file}.")
 
@@ -110,8 +115,8 @@ class RecordSource:
         """The same for a process that works in another folder."""
         if not self._in_database:
             return RecordSource(str(Path(self.place).absolute()))
-        url = _url(self.place)
-        file = _sqlite_file(url)
+        url = database_url(self.place)
+        file = sqlite_file(url)
         if file is None:
             return self
         return RecordSource(url.set(database=str(Path(file).absolute())).render_as_string(), self.query)
@@ -127,37 +132,6 @@ class RecordSource:
     def from_dict(cls, entries: Mapping[str, Any], where: str = "the source") -> RecordSource:
         """The source written by `to_dict`; whether its file is there is seen when it is read."""
         return from_table(cls, entries, where)
-
-
-def _refuse_password(place: str) -> None:
-    """Not by the URL's grammar alone: a password in a URL that is wrong elsewhere is a password too."""
-    rest = place.partition("://")[2] or place
-    if ":" in rest.rpartition("@")[0] or _SECRET.search(place):
-        raise InputError(f"the source has a password in it (a : before an @, or password=); take it out: {_ADVICE}.")
-
-
-def _url(place: str) -> URL:
-    try:
-        from sqlalchemy import make_url
-        from sqlalchemy.exc import ArgumentError
-    except ImportError:
-        raise InputError("reading a database needs SQLAlchemy: pip install 'dpadmm[federation]'.") from None
-    try:
-        url = make_url(place)
-    except (ArgumentError, ValueError):  # the latter for a port that is no number
-        raise InputError(
-            f"{place} is no URL of a database; one looks like postgresql://user@host:5432/name or sqlite:///path."
-        ) from None
-    return url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
-
-
-def _sqlite_file(url: URL) -> str | None:
-    """The file of an SQLite database; None if the database is elsewhere."""
-    if url.get_backend_name() != "sqlite":
-        return None
-    if url.database in (None, "", ":memory:"):
-        raise InputError("an SQLite database in memory has no records; name its file: sqlite:///path.")
-    return url.database
 
 
 def _read(path: str, read: Callable[[str], pyarrow.Table]) -> pyarrow.Table:
@@ -179,15 +153,15 @@ def _read(path: str, read: Callable[[str], pyarrow.Table]) -> pyarrow.Table:
 def _from_database(place: str, query: str, text: Collection[str]) -> pyarrow.Table:
     import sqlalchemy
 
-    url = _url(place)
+    url = database_url(place)
     connected = False
     try:
-        if _sqlite_file(url) is None and os.environ.get(PASSWORD):
+        if sqlite_file(url) is None and os.environ.get(PASSWORD):
             url = url.set(password=os.environ[PASSWORD])
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
         with engine.connect() as connection:
             connected = True
-            return _fetch(_read_only(connection, url), query, text, place)
+            return _fetch(read_only(connection, url), query, text, place)
     except InputError:
         raise
     except (ImportError, sqlalchemy.exc.NoSuchModuleError):
@@ -195,58 +169,11 @@ def _from_database(place: str, query: str, text: Collection[str]) -> pyarrow.Tab
     except Exception as error:  # whatever it is, its text may hold SQL, a value, or how the database is reached
         if connected:
             advice = "Try it with the database's own tools, which say more."
-            trouble = f"the query of {place} failed: {_classified(error)}. {advice}"
+            trouble = f"the query of {place} failed: {classified(error)}. {advice}"
         else:
-            advice = f"Is the database there, and may this account log in? If it asks, {_ADVICE}."
-            trouble = f"cannot connect to {place}: {_classified(error)}. {advice}"
+            advice = f"Is the database there, and may this account log in? If it asks, {ADVICE}."
+            trouble = f"cannot connect to {place}: {classified(error)}. {advice}"
     raise InputError(trouble)
-
-
-def _classified(error: Exception) -> str:
-    """The kind of an error in the driver's terms, and nothing that depends on a record."""
-    origin = getattr(error, "orig", None) or error
-    code = getattr(origin, "sqlstate", None) or getattr(origin, "sqlite_errorname", None)
-    return f"{type(origin).__name__} ({code})" if code else type(origin).__name__
-
-
-def _read_only(connection: Connection, url: URL) -> Connection:
-    if url.get_backend_name() == "sqlite":
-        connection.exec_driver_sql("PRAGMA query_only=ON")
-        driver: Any = connection.connection.dbapi_connection
-        driver.text_factory = lambda raw: raw.decode(errors="replace")  # text that is no UTF-8 is no error
-    if url.get_backend_name() == "postgresql":
-        connection = connection.execution_options(postgresql_readonly=True)
-        _take_any_value(connection.connection.dbapi_connection)
-    return connection
-
-
-def _take_any_value(driver: Any) -> None:
-    """What Python has no value for (a date such as infinity, JSON of any depth) is missing; it must not keep the other
-    records from us."""
-    from psycopg.types import datetime as known
-    from psycopg.types.string import TextLoader
-
-    def lenient(loader: type[Any]) -> type[Any]:
-        class Lenient(loader):  # type: ignore[misc]
-            def load(self, data: Any) -> Any:
-                try:
-                    return super().load(data)
-                except Exception:
-                    return None
-
-        return Lenient
-
-    for name, loader in (
-        ("date", known.DateLoader),
-        ("timestamp", known.TimestampLoader),
-        ("timestamptz", known.TimestamptzLoader),
-        ("time", known.TimeLoader),
-        ("timetz", known.TimetzLoader),
-        ("interval", known.IntervalLoader),
-        ("json", TextLoader),
-        ("jsonb", TextLoader),
-    ):
-        driver.adapters.register_loader(name, lenient(loader))
 
 
 def _fetch(connection: Connection, query: str, text: Collection[str], place: str) -> pyarrow.Table:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from dpadmm.engine.output.history import History
 from dpadmm.errors import ClusterError, InputError, Refused
 from dpadmm.federation.cards import Card
 from dpadmm.federation.messages import InvalidRelease, longest_release, to_bytes
+from dpadmm.federation.seals import to_lists
 from dpadmm.federation.server.enrolment import Interrupted, Owners, Replies, Transport
 from dpadmm.federation.server.metrics import CoordinatorMetrics
 from dpadmm.federation.server.run_folder import RunFolder
@@ -126,6 +128,7 @@ class Coordinator:
         self._told = time.monotonic()
         absent = [agreement.owners[agent] for agent in state.absent.get(state.round, ())]
         silent = [name for name in absent if name not in self._owners.barred]
+        self.folder.seals.keep(self.name, dict(zip(agreement.owners, state.seals, strict=True)))
         self.folder.tell("running", round=state.round, rounds=metrics.rounds, absent=absent, silent=silent)
 
     def _collect(self, agreement: Agreement, plan: Plan, state: CoordinatorState) -> dict[int, SignedRelease]:
@@ -233,13 +236,15 @@ class Coordinator:
 
     def _close(self, agreement: Agreement) -> None:
         """For owners that were not told yet; those that were refuse to join again."""
-        calls = {name: {"run": self.name, "terms": agreement.dumps(), "seen": None} for name in agreement.owners}
+        given: dict[str, Any] = {"run": self.name, "terms": agreement.dumps(), "seen": None, "known": []}
+        calls: dict[str, dict[str, Any]] = dict.fromkeys(agreement.owners, given)
         self._owners.call("join", {name: call for name, call in calls.items() if self._owners.there(name)})
         self._finish(agreement)
 
     def _finish(self, agreement: Agreement) -> None:
         """Lets the owners close the run; one that is away, or has closed it already, needs no telling."""
-        self._owners.call("finish", {name: {"run": self.name} for name in agreement.owners if self._owners.there(name)})
+        given = {"run": self.name, "seals": to_lists(self.folder.seals.of(agreement.owners))}
+        self._owners.call("finish", {name: given for name in agreement.owners if self._owners.there(name)})
         self.folder.tell("finished", round=agreement.plan().setting.rounds)
 
     def _warnings(self) -> tuple[str, ...]:

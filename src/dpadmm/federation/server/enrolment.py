@@ -20,10 +20,12 @@ from dpadmm.federation.messages import (
     InvalidRelease,
     release_in,
     release_parts,
+    seal_from_list,
     seal_to_list,
     terms_parts,
     to_bytes,
 )
+from dpadmm.federation.seals import MOST, from_lists, is_genuine, to_lists
 from dpadmm.federation.server.run_folder import RunFolder
 from dpadmm.federation.server.sizes import check_sizes
 from dpadmm.federation.server.state import CoordinatorState, SignedRelease
@@ -68,6 +70,7 @@ class Owners:
         self.lost: set[str] = set()  # who did not answer in this job
         self.barred: set[str] = set()  # who answered what cannot be used
         self.rounds_answered: dict[str, int] = {}  # how far each was when it joined
+        self._reported: dict[str, list[Seal]] = {}  # seals of an owner that others have kept
         self.dry_run = False  # whether somebody's noise is seeded
 
     def there(self, name: str) -> bool:
@@ -147,16 +150,22 @@ class Owners:
         """All agree to the run and sign its terms, or take it up again; then each is shown what all have signed."""
         terms = agreement.dumps()
         seen = dict(zip(agreement.owners, state.seals, strict=True))
+        self._folder.seals.keep(self._run, seen)
+        known = to_lists(self._folder.seals.of(agreement.owners))
         waiting = [name for name in agreement.owners if name in self._transport.present]
         signed = self._signed(agreement)
         while waiting:
-            calls = {name: {"run": self._run, "terms": terms, "seen": seal_to_list(seen[name])} for name in waiting}
+            calls = {
+                name: {"run": self._run, "terms": terms, "seen": seal_to_list(seen[name]), "known": known.get(name, [])}
+                for name in waiting
+            }
             found = self.call("join", calls)
             _refuse_any(found)
             for name, reply in found.items():
                 if reply.get("joined") == agreement.digest and type(reply.get("rounds_answered")) is int:
                     signed[name] = self._terms_signature(agreement, name, reply.get("signature"))
                     self.rounds_answered[name] = reply["rounds_answered"]
+                    self._keep_seals(agreement, name, reply)
                 elif reply.get("waiting") != agreement.digest:
                     raise ClusterError(f"{name} did not say whether it takes part.")
             waiting = [name for name in calls if name in found and name not in self.rounds_answered]
@@ -168,6 +177,23 @@ class Owners:
         if absent:
             raise Interrupted(f"{', '.join(absent)} must join before the run can begin.")
         self._confirm(agreement, signed)
+
+    def _keep_seals(self, agreement: Agreement, name: str, reply: Mapping[str, Any]) -> None:
+        """An owner's seal, and those that it has kept of others; what is not signed by its owner is left out."""
+        try:
+            self.keep_seal(name, reply)
+            reported = from_lists(reply.get("seals"), agreement.owners)
+        except Refused as refused:
+            raise ClusterError(f"{name}, joining: {refused}") from None
+        for owner, seals in reported.items():
+            if owner != name:
+                self._reported.setdefault(owner, []).extend(s for s in seals if is_genuine(s, self._pins[owner]))
+
+    def keep_seal(self, name: str, reply: Mapping[str, Any]) -> None:
+        """Keeps the seal in a reply, where its owner has signed it."""
+        seal = seal_from_list(reply.get("seal"))
+        if is_genuine(seal, self._pins[name]):
+            self._folder.seals.keep(self._run, {name: seal})
 
     def _terms_signature(self, agreement: Agreement, name: str, signature: Any) -> bytes:
         try:
@@ -184,7 +210,9 @@ class Owners:
 
     def _confirm(self, agreement: Agreement, signed: Mapping[str, bytes]) -> None:
         cards = {name: self._pins[name].dumps() for name in agreement.owners}
-        given = {"run": self._run, "cards": cards, "signatures": dict(signed)}
+        kept = self._folder.seals.of(agreement.owners)
+        seals = {name: [*self._reported.get(name, [])[-2 * MOST :], *kept.get(name, [])] for name in agreement.owners}
+        given = {"run": self._run, "cards": cards, "signatures": dict(signed), "seals": to_lists(seals)}
         found = self.call("confirm", {name: given for name in agreement.owners if self.there(name)})
         _refuse_any(found)
         for name, reply in found.items():
@@ -204,6 +232,8 @@ class Owners:
         value, seal = release_in(reply, dimension, longest)
         signature = reply.get("signature")
         self._check_release(agreement, name, signature, step, reply["value"], seal)
+        if seal is not None and not is_genuine(seal, self._pins[name]):
+            raise InvalidRelease("the seal of its release is not signed by its owner")
         return value, seal, bytes(signature)  # type: ignore[arg-type]  # it was checked
 
     def check_kept(self, agreement: Agreement, state: CoordinatorState) -> None:

@@ -32,6 +32,7 @@ from dpadmm.engine.output.history import History
 from dpadmm.engine.output.status import INTERVAL, process
 from dpadmm.engine.result import Result
 from dpadmm.errors import InputError
+from dpadmm.federation.seals import KeptSeals
 from dpadmm.federation.server.state import CoordinatorState
 from dpadmm.owner.agreement import Agreement
 from dpadmm.spec.columns import Schema
@@ -94,6 +95,12 @@ class RunFolder:
     @property
     def schema(self) -> Schema:
         return Schema.read(self.path / "columns.toml")
+
+    @property
+    def seals(self) -> KeptSeals:
+        """The last seals of all owners' ledgers, beside the runs: all of them share it."""
+        path = self.path.parent / "seals.json"
+        return KeptSeals(path.read_text, lambda text: atomic_write(path, text, durable=True), path)
 
     # -- what it is doing ------------------------------------------------------------------------------------------
 

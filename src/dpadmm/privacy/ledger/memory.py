@@ -63,7 +63,7 @@ class MemoryLedger:
         """Nobody else writes here, so an agent's own state is always the last."""
         return 0
 
-    def check_seal(self, seal: Seal) -> None:
+    def check_seal(self, *seals: Seal) -> None:
         raise Refused("a simulation has no seals.")
 
     def finish(self, run: str) -> None:

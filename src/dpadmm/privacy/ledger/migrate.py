@@ -53,6 +53,7 @@ class _OldLedger(SqliteLedger):
     """The old tables, as far as the chain and the accounts of its runs."""
 
     schema = 2
+    recorded = False
 
     def lock_for_migration(self) -> tuple[int, str]:
         """Locks the ledger, on disk; how many entries it had, none of which is read, and why it was locked before."""

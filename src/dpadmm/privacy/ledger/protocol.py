@@ -34,12 +34,14 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A release as it is kept: the value, its events, the digest of the inputs it answered, and the ledger's seal."""
+    """A release as it is kept: the value, its events, the digest of the inputs it answered, the ledger's seal, and the
+    number of its entry, which stays with the owner."""
 
     value: NDArray[np.float64]
     events: tuple[DpEvent, ...]
     inputs: str
     seal: Seal | None
+    entry: int = 0
 
 
 @dataclass(frozen=True)
@@ -202,11 +204,11 @@ class Ledger(Protocol):
             The number of the entry of its last step; 0 before the first.
         """
 
-    def check_seal(self, seal: Seal) -> None:
-        """Whether this ledger wrote a seal and still has what it is of.
+    def check_seal(self, *seals: Seal) -> None:
+        """Whether this ledger wrote these seals and still has what they are of.
 
         Args:
-            seal: As it came with a request.
+            seals: As they came with a request.
 
         Raises:
             Refused: It did not, so the ledger is an older copy or another one.
@@ -231,19 +233,29 @@ class Ledger(Protocol):
 
 
 _HASH = re.compile("[0-9a-f]{64}")
+_SIGNATURE = re.compile("([0-9a-f]{128})?")
 
 
 @dataclass(frozen=True)
 class Seal:
-    """A head of the chain, and the proof that this ledger wrote it."""
+    """A head of the chain, and the proof that this ledger wrote it. It shows nothing else: no count, no kind.
 
-    number: int
+    Attributes:
+        head: Of an entry.
+        mark: What only the ledger's key makes of it, and only the ledger can check.
+        signature: Of the owner's card, in hex, which others can check; empty outside a federation.
+    """
+
     head: str
-    signature: str
+    mark: str
+    signature: str = ""
 
     @property
     def well_formed(self) -> bool:
         """Whether its parts are what they should be; a seal in a request is anybody's."""
-        texts = (self.head, self.signature)
-        numbered = type(self.number) is int and 0 < self.number < 2**63
-        return numbered and all(type(text) is str and _HASH.fullmatch(text) for text in texts)
+        texts = (self.head, self.mark)
+        return (
+            all(type(text) is str and _HASH.fullmatch(text) for text in texts)
+            and type(self.signature) is str
+            and _SIGNATURE.fullmatch(self.signature) is not None
+        )

@@ -37,8 +37,10 @@ from dpadmm.privacy.events import (
 )
 from dpadmm.privacy.filter import Bound, Cap, Charge
 from dpadmm.privacy.gdp import entry
-from dpadmm.privacy.ledger.hash_chain import Chain, now
+from dpadmm.privacy.ledger.hash_chain import ENDS, FORGOTTEN, OLDER, Chain, now, place_of
 from dpadmm.privacy.ledger.protocol import Account, Run, Step, Stored
+from dpadmm.privacy.ledger.record import LedgerRecord
+from dpadmm.privacy.ledger.recovery import accounts_in, forgotten
 from dpadmm.privacy.units import Unit
 
 LOST_DELTA0 = 1e-9
@@ -68,9 +70,15 @@ class SqliteLedger(Chain):
     """
 
     @classmethod
-    def create(cls, path: Path, dataset: str, data_digest: str, relation: Relation) -> Self:
-        """A new ledger for the data set of this name and content."""
-        return cls._create(path, {"dataset": dataset, "data": data_digest, "relation": str(relation)})
+    def create(cls, path: Path, dataset: str, data_digest: str, relation: Relation, folder: Path | None = None) -> Self:
+        """A new ledger for the data set of this name and content; its key and log go into `folder`."""
+        return cls._create(path, {"dataset": dataset, "data": data_digest, "relation": str(relation)}, folder)
+
+    @classmethod
+    def make_anew(cls, path: Path, note: Mapping[str, str], folder: Path) -> Self:
+        """A ledger in place of one that is gone, with its key; it is locked until it counts what its log knows."""
+        facts = {name: note[name] for name in ("dataset", "data", "relation")}
+        return cls._create(path, facts, folder, LedgerRecord(folder, note["identity"]).key())
 
     @property
     def dataset(self) -> str:
@@ -143,7 +151,8 @@ class SqliteLedger(Chain):
         debit = json_value(body)
         if debit["value"] != digest(value):
             raise Refused(f"run {run!r}, step {step}: the stored release was changed; its owner must look.")
-        return Stored(unpack(value)["value"], (event_from_dict(debit["event"]),), inputs, self.seal(number, head))
+        self._make_sure_of_log()
+        return Stored(unpack(value)["value"], (event_from_dict(debit["event"]),), inputs, self.seal(head), number)
 
     def state(self, run: str) -> dict[str, NDArray[Any]] | None:
         """The solver state after a run's last step."""
@@ -234,7 +243,7 @@ class SqliteLedger(Chain):
             self._connection.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", row)
             row = (run, number, kept, self.state_mark(run, number, kept))
             self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", row)
-        return Stored(step.value, step.events, step.inputs, self.seal(number, head))
+        return Stored(step.value, step.events, step.inputs, self.seal(head), number)
 
     def finish(self, run: str) -> None:
         """Closes a run and gives back what it did not use, unless it entered as a whole or alone; its solver state is
@@ -247,6 +256,7 @@ class SqliteLedger(Chain):
                 self._append("finish", run, {"given_back": tally_to_list(known.held)})
                 self._connection.execute("UPDATE runs SET finished = 1 WHERE name = ?", (run,))
                 self._connection.execute("DELETE FROM states WHERE run = ?", (run,))
+        self.fold()
 
     def refuse(self, reason: str) -> None:
         """Notes that something was refused. Not in the chain, and bounded: no stranger can make the ledger grow."""
@@ -259,15 +269,59 @@ class SqliteLedger(Chain):
                 (reason, now(), now()),
             )
 
+    def confirm(self) -> None:
+        """The owner has looked: this file, at this place, is the one to go on with.
+
+        What the registry knows was released and this file does not count is counted first, so no total becomes lower.
+
+        Raises:
+            Refused: It was shown a seal that neither knows; what was lost must be counted by `record_lost`.
+        """
+        if self.locked == FORGOTTEN:
+            raise Refused(f"the ledger is locked: {FORGOTTEN}; {ENDS[FORGOTTEN]}.")
+        if self.recorded:
+            self.record.begin(self._key, self._lines())  # where its log is gone
+        self._go_on(None)
+
     def record_lost(self, tally: Tally, unit: Unit | None = None) -> None:
-        """Counts releases that left but are not in this file: what a restored backup forgot. The owner's doing."""
-        run, made_for = f"lost-{secrets.token_hex(4)}", unit or Unit(1, self.relation)
-        pairs, kept = tally_to_list(tally), Account(made_for, whole_of(tally, made_for)).as_dict()
-        with self._transaction():
-            self._append("lost", run, {"tally": pairs, "account": kept})
-            self._connection.execute("INSERT INTO runs VALUES (?, '', '{}', 0, 1, ?)", (run, canonical(kept)))
-            rows = [(run, canonical(entry), count, count) for entry, count in pairs]
-            self._connection.executemany("INSERT INTO balances VALUES (?, ?, ?, ?)", rows)
+        """Counts releases that left but are not in this file, and ends a lock. The owner's doing."""
+        if not flatten(tally):
+            raise Refused("what was lost must be at least one release.")
+        self._go_on((tally, unit or Unit(1, self.relation)))
+
+    def forgotten(self) -> dict[str, dict[DpEvent, int]]:
+        """What the registry knows was released and this file does not count, by run."""
+        with self._guard(), self.record.held() as log:
+            return forgotten([] if log is None else log.lines(), self._lines())
+
+    def _go_on(self, lost: tuple[Tally, Unit] | None) -> None:
+        with self._guard("written"), self._writing() as log:
+            lines = [] if log is None else log.lines()
+            before = self._lines()
+            accounts = accounts_in([*lines, *before])
+            for run, missing in forgotten(lines, before).items():
+                account = accounts.get(run) or Account(Unit(1, self.relation))
+                whole = account.whole or whole_of(missing, account.unit)
+                self._append_lost(missing, Account(account.unit, whole, claimed=account.claimed), {"of": run})
+            if lost is not None:
+                tally, unit = lost
+                self._append_lost(tally, Account(unit, whole_of(tally, unit)), {})
+            reason = self.locked or (OLDER if self._mismatch(log) == OLDER else "")
+            if reason or self.moved:
+                place = place_of(self.path)
+                self._append("confirm", "", {"was": reason, "place": place})
+                changes = [("", "locked"), (place, "place")]
+                self._connection.executemany("UPDATE meta SET value = ? WHERE name = ?", changes)
+            heads = {line.head for line in lines}
+            self._added[:0] = [line for line in before if line.head not in heads]
+        self.fold()
+
+    def _append_lost(self, tally: Tally, account: Account, more: Mapping[str, Any]) -> None:
+        run, pairs, kept = f"lost-{secrets.token_hex(4)}", tally_to_list(tally), account.as_dict()
+        self._append("lost", run, {"tally": pairs, "account": kept, **more})
+        self._connection.execute("INSERT INTO runs VALUES (?, '', '{}', 0, 1, ?)", (run, canonical(kept)))
+        rows = [(run, canonical(entry), count, count) for entry, count in pairs]
+        self._connection.executemany("INSERT INTO balances VALUES (?, ?, ?, ?)", rows)
 
     def state_mark(self, run: str, entry: int, arrays: bytes) -> str:
         """Beside the chain, not in it: its heads leave, and a state is private."""

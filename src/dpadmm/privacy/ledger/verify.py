@@ -19,7 +19,11 @@ def verify(ledger: SqliteLedger) -> list[str]:
     with ledger.reading() as rows:
         expected = Replay(ledger.entries())
         tables = (
-            ("SELECT name, value FROM meta WHERE name NOT IN ('schema', 'key')", expected.meta, "the ledger's facts"),
+            (
+                "SELECT name, value FROM meta WHERE name NOT IN ('schema', 'key', 'identity')",
+                expected.meta,
+                "the ledger's facts",
+            ),
             (
                 "SELECT name, terms_digest || terms || holds || finished || account FROM runs",
                 expected.run_texts(),

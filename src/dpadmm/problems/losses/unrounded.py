@@ -49,7 +49,7 @@ def unrounded_sum(query: Query, table: Rows, x: FloatArray) -> FloatArray:
         (n, D) in the units of the records.
     """
     if isinstance(query, MarginGradient):
-        return _sum(table, margin_kernel(table), (query.tag, 0.0, 0.0), x, table.width)
+        return _sum(table, margin_kernel(table), (query.tag, 0.0, 0.0, False), x, table.width)
     if isinstance(query, SoftmaxGradient):
         shape = Shape(query.classes, query.cap)
         return _sum(table, softmax_kernel(table), (shape, 0.0), x, table.width * query.classes)

@@ -29,8 +29,8 @@ def margins_of(features: Any, start: int, stop: int, point: Any, margins: Any) -
 
 @compiled(parallel=True)
 def gradient(
-    loss: Any, scale: float, most: float, features: Any, targets: Any, starts: Any, stops: Any, agents: Any, x: Any,
-    out: Any,
+    loss: Any, scale: float, most: float, one_sided: bool, features: Any, targets: Any, starts: Any, stops: Any,
+    agents: Any, x: Any, out: Any,
 ) -> None:  # fmt: skip
     """out[c] = sum over the rows of chunk c of slope(<row, x>) * row."""
     for c in prange(starts.size):
@@ -41,7 +41,7 @@ def gradient(
             stop = min(start + BLOCK, stops[c])
             margins_of(features, start, stop, point, slopes)
             for r in range(stop - start):
-                slopes[r] = slope_of(loss, slopes[r], targets[start + r], scale, most)
+                slopes[r] = slope_of(loss, slopes[r], targets[start + r], scale, most, one_sided)
             for r in range(stop - start):
                 slope = slopes[r]
                 for j in range(features.shape[1]):

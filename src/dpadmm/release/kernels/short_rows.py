@@ -19,8 +19,8 @@ BLOCK = 128
 
 
 def gradient(
-    loss: Any, scale: float, most: float, features: Any, targets: Any, starts: Any, stops: Any, agents: Any, x: Any,
-    out: Any,
+    loss: Any, scale: float, most: float, one_sided: bool, features: Any, targets: Any, starts: Any, stops: Any,
+    agents: Any, x: Any, out: Any,
 ) -> None:  # fmt: skip
     """out[c] = sum over the rows of chunk c of slope(<row, x>) * row."""
     if starts.size == 0:  # a mini-batch in which nobody was drawn
@@ -33,13 +33,15 @@ def gradient(
         new = (np.diff(starts[order]) != 0) | (np.diff(stops[order]) != 0)
         first = np.concatenate([[0], np.flatnonzero(new) + 1, [order.size]])
         ranges = order[first[:-1]]
-    _gradient(loss, scale, most, features, targets, starts[ranges], stops[ranges], first, order, agents, x, out)
+    _gradient(
+        loss, scale, most, one_sided, features, targets, starts[ranges], stops[ranges], first, order, agents, x, out
+    )
 
 
 @compiled(parallel=True)
 def _gradient(
-    loss: Any, scale: float, most: float, features: Any, targets: Any, starts: Any, stops: Any, first: Any, order: Any,
-    agents: Any, x: Any, out: Any,
+    loss: Any, scale: float, most: float, one_sided: bool, features: Any, targets: Any, starts: Any, stops: Any,
+    first: Any, order: Any, agents: Any, x: Any, out: Any,
 ) -> None:  # fmt: skip
     width = features.shape[1]
     padded = (width + 3) // 4 * 4  # columns go four at a time, so that what they share is read once
@@ -62,7 +64,7 @@ def _gradient(
                     point[j] = x[agents[chunk], j]
                 _margins(columns, point, size, slopes)
                 for r in range(size):
-                    slopes[r] = slope_of(loss, slopes[r], targets[start + r], scale, most)
+                    slopes[r] = slope_of(loss, slopes[r], targets[start + r], scale, most, one_sided)
                 _sums(columns, slopes, size, sums)
                 for j in range(width):
                     out[chunk, j] += sums[j]

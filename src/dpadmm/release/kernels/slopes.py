@@ -23,11 +23,23 @@ def whole(number: float, most: float) -> float:
     return np.rint(number) if number == number else 0.0
 
 
+@compiled(fast=False)
+def like(slope: float, other: float) -> float:
+    """The slope if it has the other's sign, else zero: also where one of them is zero or no number."""
+    return slope if slope * other > 0.0 else 0.0
+
+
 @compiled()
-def slope_of(loss: Any, margin: float, target: float, scale: float, most: float) -> float:
-    """The derivative of a loss at a margin, times the scale and made an integer; as it is where the scale is zero."""
+def slope_of(loss: Any, margin: float, target: float, scale: float, most: float, one_sided: bool) -> float:
+    """The derivative of a loss at a margin, times the scale and made an integer; as it is where the scale is zero.
+
+    `one_sided` keeps a record's slopes at all models on the side of that at the margin zero.
+    """
     slope = derivative(loss, margin, target)
-    return whole(slope * scale, most) if scale != 0.0 else slope
+    if scale == 0.0:
+        return slope
+    slope = whole(slope * scale, most)
+    return like(slope, whole(derivative(loss, 0.0, target) * scale, most)) if one_sided else slope
 
 
 @compiled(fast=False)

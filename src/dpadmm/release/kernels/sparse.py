@@ -25,8 +25,8 @@ def margins_of(data: Any, indices: Any, indptr: Any, start: int, stop: int, poin
 
 @compiled(parallel=True)
 def gradient(
-    loss: Any, scale: float, most: float, data: Any, indices: Any, indptr: Any, targets: Any, starts: Any, stops: Any,
-    agents: Any, x: Any, out: Any,
+    loss: Any, scale: float, most: float, one_sided: bool, data: Any, indices: Any, indptr: Any, targets: Any,
+    starts: Any, stops: Any, agents: Any, x: Any, out: Any,
 ) -> None:  # fmt: skip
     """out[c] = sum over the rows of chunk c of slope(<row, x>) * row."""
     for c in prange(starts.size):
@@ -37,7 +37,7 @@ def gradient(
             stop = min(start + BLOCK, stops[c])
             margins_of(data, indices, indptr, start, stop, point, slopes)
             for r in range(stop - start):
-                slope = slope_of(loss, slopes[r], targets[start + r], scale, most)
+                slope = slope_of(loss, slopes[r], targets[start + r], scale, most, one_sided)
                 for k in range(indptr[start + r], indptr[start + r + 1]):
                     total[indices[k]] += slope * data[k]
         out[c] = total
