@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpadmm.privacy import classic_multiplier, gaussian
+
 pytest.importorskip("scs", reason="needs the extra 'power'")
 
 CASE = """function mpc = five
@@ -90,11 +92,22 @@ def test_paper_noise_says_what_it_claims_and_what_is_true(dpadmm: Any, case: Pat
     paper = ("--epsilon", 0.1, "--delta", 1e-2, "--paper-noise", "--one-load", "--steps", "paper")
     found = run(dpadmm, case, "--algorithm", "obj-g", *paper)
     assert found["claimed_epsilon"] == pytest.approx(0.1 * np.sqrt(30 * np.log(100) / np.log(125)), rel=1e-9)
+    mu = np.sqrt(30) / classic_multiplier(0.1, 1e-2)
+    assert found["epsilon"] == pytest.approx(gaussian.epsilon(mu, 1e-2), rel=1e-6)  # 2 beta is right in slack form
+    other = run(dpadmm, case, "--algorithm", "obj-g", *paper, "--formulation", "eliminated")
     longest = np.sqrt(3)  # bus 4: two lines and a generator
-    assert found["epsilon"] > found["claimed_epsilon"] / longest
+    assert other["epsilon"] == pytest.approx(gaussian.epsilon(longest * mu, 1e-2), rel=1e-6)
     assert "a load of one bus" in found["neighbours"]
     shown = dpadmm("power-flow", "--case", case, "--zones", 2, "--rounds", 5, "--algorithm", "obj-g", *paper)
     assert "By its paper's formula the total would be epsilon" in " ".join(shown.stdout.split())
+
+
+def test_noise_on_all_entries_leaves_more_unmet_load_at_the_same_price(dpadmm: Any, case: Path) -> None:
+    asked = ("--algorithm", "obj-g", "--epsilon", 1, "--delta", 1e-2, "--steps", "paper")
+    loads, everywhere = (run(dpadmm, case, *asked, "--noise-on", place) for place in ("loads", "all"))
+    assert loads["epsilon"] == everywhere["epsilon"]
+    assert loads["objective"] < everywhere["objective"]
+    assert run(dpadmm, case, *asked)["objective"] == loads["objective"]
 
 
 def test_a_person_is_told_what_came_out(dpadmm: Any, case: Path) -> None:
@@ -138,6 +151,8 @@ def test_a_picture_is_drawn(dpadmm: Any, case: Path, tmp_path: Path, kind: str) 
         (("--algorithm", "input", "--epsilon", 1), ("delta",)),
         (("--algorithm", "none", "--rounds", 0), ("rounds 0",)),
         (("--algorithm", "none", "--zones", 9), ("9",)),
+        (("--algorithm", "none", "--formulation", "slac"), ("'slac'", "'slack'")),
+        (("--algorithm", "out-g", "--noise-on", "all", "--epsilon", 1, "--delta", 1e-2), ("noise-on", "obj")),
         (("--algorithm", "none", "--picture", "flow.txt"), (".png",)),
         (("--algorithm", "none", "--picture", "no/such/folder/flow.png"), ("folder",)),
         (("--algorithm", "obj-g", "--epsilon", 1, "--delta", 1e-2, "--beta", -1), ("beta",)),

@@ -255,18 +255,21 @@ def test_the_expected_magnitude_is_that_of_drawn_noise(algorithm):
     assert of_training(quiet.plan, [1]) is None
 
 
-@pytest.mark.parametrize(("algorithm", "updates"), [("obj-g", 1), ("obj-l", 2)])
-def test_the_expected_magnitude_in_power_flow_is_that_of_drawn_noise(algorithm, updates):
+@pytest.mark.parametrize(("algorithm", "updates", "noise_on"), [("obj-g", 1, None), ("obj-l", 2, "loads")])
+def test_the_expected_magnitude_in_power_flow_is_that_of_drawn_noise(algorithm, updates, noise_on):
     pytest.importorskip("scs", reason="needs the extra 'power'")
+    from dpadmm.applications.power_flow.formulation import Formulation
     from dpadmm.applications.power_flow.terms import Terms
 
     decomposition, none, draws = running._zones("case14", 3), np.zeros(1, dtype=np.int64), itertools.count()
-    terms = Terms(algorithm=algorithm, epsilon=0.5, delta=1e-2, paper_noise=True, updates=updates)
+    terms = Terms(algorithm=algorithm, epsilon=0.5, delta=1e-2, paper_noise=True, updates=updates, noise_on=noise_on)
     protection = terms.protection()
 
     def noise(zone):
         bits = SeededRandomness(0).stream(none, none, next(draws), "noise")
-        return protection.gradient(zone, np.zeros(zone.members.size), lambda _: bits)
+        problem = Formulation.of(zone, "slack")
+        found = protection.gradient(problem, np.zeros(problem.size), lambda _: bits)
+        return found if noise_on is None else found[problem.entered]
 
     drawn = [np.concatenate([noise(zone) for zone in decomposition.zones]) for _ in range(60)]
     assert updates * np.abs(drawn).sum(axis=1).mean() == pytest.approx(of_power_flow(decomposition, terms), rel=0.05)

@@ -51,6 +51,17 @@ def power_flow(
         float | None, typer.Option("--rho", help="ADMM's penalty: 1 for exact rounds, 100 for gradient steps.")
     ] = None,
     steps: Annotated[str, typer.Option("--steps", help="Of obj and out: smooth, or paper (1/sqrt(round)).")] = "smooth",
+    formulation: Annotated[
+        str, typer.Option("--formulation", help="Of obj and out: slack (the paper's D.3), or eliminated (6.1).")
+    ] = "slack",
+    noise_on: Annotated[
+        str | None,
+        typer.Option(
+            "--noise-on",
+            help="Entries of obj's gradient with noise: loads (those that loads move), or all, as with --paper-noise.",
+            show_default="loads",
+        ),
+    ] = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Total budget of every zone.")] = None,
     delta: Annotated[float | None, declared("delta", rich_help_panel=None)] = None,
     beta: Annotated[
@@ -89,6 +100,7 @@ def power_flow(
     terms = Terms(
         algorithm=algorithm, rounds=rounds, updates=updates, rho=rho, steps=steps, epsilon=epsilon, delta=delta,
         beta=beta, both_loads=not one_load, paper_noise=paper_noise, noise_multiplier=noise_multiplier,
+        formulation=formulation, noise_on=noise_on,
     )  # fmt: skip
     if picture is not None:
         _plots.check(picture, "--picture")

@@ -121,7 +121,11 @@ def of_training(plan: Plan, rounds: Sequence[int]) -> FloatArray | None:
 
 def of_power_flow(decomposition: Decomposition, terms: Terms) -> float:
     """(6.2) in any round, with the paper's sensitivities: summed over zones, local updates and entries, |noise|."""
-    entries = sum(zone.members.size for zone in decomposition.zones)
+    from dpadmm.applications.power_flow.formulation import Formulation
+
+    problems = [Formulation.of(zone, terms.formulation) for zone in decomposition.zones]
+    everywhere = terms.everywhere or terms.algorithm.startswith("out")
+    entries = sum(problem.size if everywhere else problem.entered.size for problem in problems)
     return MEAN_SIZE[_mechanism(terms)] * terms.updates * entries * _scale(terms)
 
 

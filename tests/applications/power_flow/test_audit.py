@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dpadmm.applications.power_flow import releases
+from dpadmm.applications.power_flow.formulation import FORMULATIONS, Formulation
 from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.releases import PROTECTIONS, Adjacency, Protection, Update
 from dpadmm.applications.power_flow.terms import Terms
@@ -54,12 +55,13 @@ class Place:
     protection: Protection
     zone: Zone
     flat: np.ndarray  # where every update begins
-    metrics: tuple[np.ndarray, ...]  # of the updates
+    metrics: tuple[np.ndarray, ...]  # of the updates, for x
+    formulation: str = "slack"
     times = 1  # a transcript shows such a release
 
     @cached_property
     def programme(self):
-        return Programme(self.zone.relaxation, "zone")
+        return Programme(self.zone.relaxation, "zone", self.problem(self.zone).lift)
 
     @property
     def norm(self):
@@ -77,13 +79,20 @@ class Place:
         """Of all that is released: what a run of these updates would add up."""
         return [*self.opening, *(self.protection.event(self.step(self.zone, k)) for k in range(UPDATES))]
 
+    def problem(self, zone):
+        return Formulation.of(zone, self.formulation)
+
     def gradient(self, zone):
-        balance = zone.relaxation.balance
-        return 2 * balance.T @ (balance @ self.flat + zone.relaxation.loads)
+        """What the loads add to it: the rest is public."""
+        return self.problem(zone).of_loads(zone.relaxation.loads)
 
     def step(self, zone, update):
-        weights = self.metrics[update]
-        return Update(zone, self.flat - self.gradient(zone) / weights, weights, reach=20.0)
+        problem = self.problem(zone)
+        weights = np.full(problem.size, self.metrics[update].min())
+        weights[: self.flat.size] = self.metrics[update]
+        begin = problem.lift @ self.flat
+        slope = problem.public_gradient(begin) + self.gradient(zone)
+        return Update(problem, begin - slope / weights, weights, reach=20.0)
 
     def exact(self, zone, update):
         return zone.relaxation.loads
@@ -127,10 +136,11 @@ class InGradients(Place):
 
     def release(self, zone, update):
         exact = self.exact(zone, update)
-        return lambda random_bits: self.protection.gradient(zone, exact, random_bits)
+        problem = self.problem(zone)
+        return lambda random_bits: self.protection.gradient(problem, exact, random_bits)
 
     def sensitivity(self, update):
-        return self.protection.adjacency.of_gradient(self.zone, self.norm)
+        return self.protection.adjacency.of_gradient(self.problem(self.zone), self.norm)
 
 
 class InResults(InGradients):
@@ -148,7 +158,7 @@ class InResults(InGradients):
 
     def sensitivity(self, update):
         step = self.step(self.zone, update)
-        moved = self.protection.adjacency.of_step(self.zone, step.weights) + 2 * step.error
+        moved = self.protection.adjacency.of_step(step.problem, step.weights) + 2 * step.error
         return moved * (np.sqrt(step.weights.size) if self.norm == 1 else 1)
 
 
@@ -175,10 +185,10 @@ def remembered(monkeypatch):
             known[key] = project(condensed, point, weights, error, name)
         return known[key]
 
-    def length(self, zone, scale, norm):
-        key = (self, id(zone.relaxation.balance), scale.tobytes(), norm)
+    def length(self, problem, scale, norm):
+        key = (self, id(problem.zone.relaxation.balance), scale.tobytes(), norm)
         if key not in known:
-            known[key] = longest(self, zone, scale, norm)
+            known[key] = longest(self, problem, scale, norm)
         return known[key]
 
     monkeypatch.setattr(releases, "nearest_certified", nearest)
@@ -189,10 +199,12 @@ def remembered(monkeypatch):
 def place(halves, flat, metric):
     """Where a protection draws its noise, which is found out by watching it; there must be one such place."""
 
-    def find(protection, zone=halves.zones[0]):
+    def find(protection, zone=halves.zones[0], formulation="slack"):
         metrics = tuple(metric(zone, inverse_step) for inverse_step in 4.0 + 2.0 * np.arange(UPDATES))
         kinds = (Place, InGradients, InResults)
-        (found,) = (each for each in (kind(protection, zone, flat(zone), metrics) for kind in kinds) if draws(each))
+        (found,) = (
+            each for each in (kind(protection, zone, flat(zone), metrics, formulation) for kind in kinds) if draws(each)
+        )
         return found
 
     return find
@@ -236,9 +248,10 @@ def lower_bound(place, other=None, seed=1):
 
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("algorithm", ["input", "obj-g", "obj-l"])
-def test_some_neighbours_are_as_far_apart_as_the_account_allows(halves, place, algorithm, both):
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_some_neighbours_are_as_far_apart_as_the_account_allows(halves, place, formulation, algorithm, both):
     for zone in halves.zones:
-        found = place(PROTECTIONS[algorithm](1.0, Adjacency(both=both)), zone)
+        found = place(PROTECTIONS[algorithm](1.0, Adjacency(both=both)), zone, formulation)
         for update, shift in enumerate(found.shifts(found.neighbour())):
             assert shift / found.sensitivity(update) == pytest.approx(1, abs=1e-9)
 
@@ -264,6 +277,16 @@ def test_no_attack_proves_more_than_is_claimed(place, algorithm, epsilon):
     assert lower_bound(found) <= claim
 
 
+@every_budget
+@pytest.mark.parametrize("algorithm", ["obj-g", "out-g"])
+def test_nor_in_the_eliminated_form_or_with_noise_everywhere(place, algorithm, epsilon):
+    more = {"noise_on": "all"} if algorithm == "obj-g" else {}
+    found = place(private(algorithm, epsilon, formulation="eliminated", **more), formulation="eliminated")
+    claim = cost(found.events())
+    assert claim == pytest.approx(epsilon, rel=1e-6)
+    assert lower_bound(found) <= claim
+
+
 @pytest.mark.parametrize(("algorithm", "share"), [("input", 0.6), ("obj-g", 0.6), ("out-g", 0.4)])
 def test_attacks_prove_most_of_what_gaussian_noise_claims(place, algorithm, share):
     found = place(private(algorithm, 4.0))
@@ -276,11 +299,21 @@ def test_attacks_prove_most_of_what_gaussian_noise_claims(place, algorithm, shar
 @every_budget
 @pytest.mark.parametrize(("algorithm", "event"), [("obj-g", GaussianDpEvent), ("obj-l", LaplaceDpEvent)])
 def test_the_papers_sensitivity(place, algorithm, event, epsilon):
-    """claims B4: gradients are taken to move by 2 beta, as if the rows of the balance had length 1."""
-    found = place(dataclasses.replace(private(algorithm, epsilon), papers=True))
+    """claims B4: in the form (6.1) gradients are taken to move by 2 beta, as if rows of the balance had length 1."""
+    found = place(dataclasses.replace(private(algorithm, epsilon), papers=True), formulation="eliminated")
     claim = cost([event(found.protection.multiplier)] * UPDATES)
     assert claim == pytest.approx(epsilon, rel=1e-6)
     assert claim < lower_bound(found) <= cost(found.events())  # the account of the same noise knows better
+
+
+@every_budget
+@pytest.mark.parametrize(("algorithm", "event"), [("obj-g", GaussianDpEvent), ("obj-l", LaplaceDpEvent)])
+def test_the_papers_sensitivity_is_right_in_slack_form(place, algorithm, event, epsilon):
+    """For one load, as the paper has it; it is no mistake there."""
+    found = place(dataclasses.replace(private(algorithm, epsilon, both_loads=False), papers=True))
+    claim = cost([event(found.protection.multiplier)] * UPDATES)
+    assert cost(found.events()) == pytest.approx(claim, rel=1e-9) == pytest.approx(epsilon, rel=1e-6)
+    assert lower_bound(found) <= claim
 
 
 QUIET = [("input", 2, 4.0), ("obj-g", 2, 4.0), ("out-g", 2, 4.0), ("obj-l", 7, 1.0), ("out-l", 20, 1.0)]
@@ -291,7 +324,7 @@ def test_too_little_noise(place, monkeypatch, algorithm, factor, epsilon):
     """By half; by far more with Laplace noise, whose account is for one entry and not for a move spread over many."""
     noisy = Protection._noisy
     monkeypatch.setattr(
-        Protection, "_noisy", lambda self, exact, scale, *rest: noisy(self, exact, scale / factor, *rest)
+        Protection, "_noisy", lambda self, exact, multiplier, *rest: noisy(self, exact, multiplier / factor, *rest)
     )
     found = place(private(algorithm, epsilon))
     claim, proven = cost(found.events()), lower_bound(found)

@@ -2,14 +2,16 @@
 
 import dataclasses
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 from power_flow_checks import violation
 
 from dpadmm.applications.power_flow import choose, decompose, given, releases, rounds
+from dpadmm.applications.power_flow.formulation import FORMULATIONS, Formulation
 from dpadmm.applications.power_flow.programme import Programme
-from dpadmm.applications.power_flow.releases import PROTECTIONS, Adjacency, Update
+from dpadmm.applications.power_flow.releases import PROTECTIONS, Adjacency, Protection, Update
 from dpadmm.applications.power_flow.rounds import Holder, run
 from dpadmm.applications.power_flow.terms import Terms
 from dpadmm.errors import ConvergenceError, InputError
@@ -33,13 +35,20 @@ def updates(algorithm, count):
     return count if PROTECTIONS[algorithm].linearised else 1
 
 
+@pytest.fixture(params=FORMULATIONS)
+def problem_of(request):
+    """A zone's problem, in either formulation."""
+    return lambda zone: Formulation.of(zone, request.param)
+
+
 @pytest.fixture
-def step(metric):
+def step(problem_of, metric):
     """A step of a zone that leads far enough for the solver's error to count."""
 
     def build(zone, inverse_step=4.0, reach=50.0):
-        point = np.linspace(-1, 1, zone.members.size)
-        return Update(zone, point, metric(zone, inverse_step), reach)
+        problem = problem_of(zone)
+        weights = np.concatenate([metric(zone, inverse_step), np.full(problem.size, inverse_step)])[: problem.size]
+        return Update(problem, np.linspace(-1, 1, problem.size), weights, reach)
 
     return build
 
@@ -49,8 +58,8 @@ def true_sensitivity(algorithm, step, both, papers):
     norm = 1 if algorithm.endswith("l") else 2
     adjacency = Adjacency(BETA, both)
     if algorithm in OBJECTIVE:
-        return adjacency.of_gradient(step.zone, norm)
-    euclidean = adjacency.of_step(step.zone, step.weights) + 2 * 3e-5 * 33
+        return adjacency.of_gradient(step.problem, norm)
+    euclidean = adjacency.of_step(step.problem, step.weights) + 2 * 3e-5 * 33
     if papers:
         euclidean /= np.sqrt(step.weights.min())
     return euclidean * (np.sqrt(step.weights.size) if norm == 1 else 1)
@@ -59,11 +68,12 @@ def true_sensitivity(algorithm, step, both, papers):
 # Without noise.
 
 
+@pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("steps", ["smooth", "paper"])
 @pytest.mark.parametrize("algorithm", PRIVATE)
-def test_without_noise_an_algorithm_is_its_twin_bit_for_bit(halves, algorithm, steps):
+def test_without_noise_an_algorithm_is_its_twin_bit_for_bit(halves, algorithm, steps, formulation):
     twin = "none" if algorithm == "input" else "linearised"
-    asked = {"rounds": 3, "updates": updates(algorithm, 2), "steps": steps, "rho": 7.0}
+    asked = {"rounds": 3, "updates": updates(algorithm, 2), "steps": steps, "rho": 7.0, "formulation": formulation}
     quiet = run(halves, Terms(algorithm, noise_multiplier=0.0, **asked), seed=1)
     plain = run(halves, Terms(twin, **asked), seed=2)
     for one, other in zip(quiet.vectors, plain.vectors, strict=True):
@@ -84,7 +94,7 @@ def test_what_adds_no_noise_says_so(halves, step, algorithm):
     assert loads.tolist() == zone.relaxation.loads.tolist()
     assert events == (NonPrivateDpEvent(),)
     assert protection.event(step(zone)) == NoOpDpEvent()
-    assert protection.gradient(zone, np.ones(3), random_bits(0)).tolist() == [1, 1, 1]
+    assert protection.gradient(step(zone).problem, np.ones(3), random_bits(0)).tolist() == [1, 1, 1]
 
 
 # Noise, and what it costs.
@@ -98,11 +108,11 @@ def test_an_event_is_the_noise_that_was_drawn_over_the_true_sensitivity(
 ):
     """The noise is measured, not asked for."""
     monkeypatch.setattr(releases, "nearest_certified", lambda condensed, point, *_: np.zeros_like(point))
-    protection = PROTECTIONS[algorithm](1.7, Adjacency(BETA, both), papers)
+    protection = PROTECTIONS[algorithm](1.7, Adjacency(BETA, both), papers, everywhere=True)
     for zone in halves.zones:
         made, programme = step(zone), Programme(zone.relaxation, "zone")
         if algorithm in OBJECTIVE:
-            noise = protection.gradient(zone, np.zeros(20_000), random_bits(0)).reshape(1000, 20)
+            noise = protection.gradient(made.problem, np.zeros(20_000), random_bits(0)).reshape(1000, 20)
         else:
             noise = np.array([protection.result(made, programme, random_bits(seed)) for seed in range(300)])
             noise *= 1.0 if papers else np.sqrt(made.weights)
@@ -159,7 +169,7 @@ def test_the_solvers_error_is_part_of_what_output_noise_hides(halves, step):
     assert far.error == pytest.approx(5000 * 2e-6)
     assert step(zone, reach=1.0).error == pytest.approx(10 * 3e-5)
     assert step(zone, reach=400.0).error == pytest.approx(33 * 3e-5)
-    said = [adjacency.of_step(zone, each.weights) + 2 * each.error for each in (near, far)]
+    said = [adjacency.of_step(each.problem, each.weights) + 2 * each.error for each in (near, far)]
     scales = []
     for each in (near, far):
         protection, drawn = PROTECTIONS["out-g"](1.0, adjacency, papers=True), each.weights.min()
@@ -187,11 +197,11 @@ def test_output_that_cannot_be_proven_is_not_released(halves, step, monkeypatch)
     monkeypatch.setattr(releases, "SOLVER_ERROR", 1e-16)
     monkeypatch.setattr(releases, "FAR_ERROR", 1e-16)
     zone = halves.zones[0]
-    programme = Programme(zone.relaxation, "small, zone 1")
+    programme = Programme(zone.relaxation, "small, zone 1", step(zone).problem.lift)
     with pytest.raises(ConvergenceError, match="small, zone 1: a projection is proven"):
         PROTECTIONS["out-l"](1.0, Adjacency(BETA)).result(step(zone), programme, random_bits(0))
     found = PROTECTIONS["out-l"](0.0, Adjacency(BETA)).result(step(zone), programme, random_bits(0))
-    assert violation(zone.relaxation.cone, found) < 1e-5
+    assert violation(zone.relaxation.cone, found[: zone.members.size]) < 1e-5
 
 
 # What depends on the loads.
@@ -215,8 +225,10 @@ def test_the_sets_do_not_know_the_loads(halves, neighbour):
         kinds = [(cone.zero, cone.nonnegative, cone.second_order) for cone in (one, two)]
         assert kinds[0] == kinds[1]
         assert (zone.relaxation.balance != other.relaxation.balance).nnz == 0
-        for norm in (1, 2):
-            assert Adjacency().of_gradient(zone, norm) == Adjacency().of_gradient(other, norm)
+        for norm, name in product((1, 2), FORMULATIONS):
+            problems = (Formulation.of(each, name) for each in (zone, other))
+            first, second = (Adjacency().of_gradient(problem, norm) for problem in problems)
+            assert first == second
 
 
 def test_after_the_noise_the_loads_are_never_read_again(halves):
@@ -225,7 +237,7 @@ def test_after_the_noise_the_loads_are_never_read_again(halves):
     expected = run(halves, terms, seed=4).vectors
     holders = []
     for place, zone in enumerate(halves.zones):
-        holders.append(Holder.begin(zone, terms.protection(), "zone", rounds._random_bits(4, place, 0))[0])
+        holders.append(Holder.begin(zone, terms.protection(), "slack", "zone", rounds._random_bits(4, place, 0))[0])
         object.__delattr__(zone.relaxation, "loads")
     for k in (1, 2, 3):
         total = np.zeros(halves.phi.size)
@@ -243,7 +255,7 @@ def test_all_but_the_noisy_gradient_is_independent_of_the_loads(halves, neighbou
     """What follows from the same releases is the same, whatever the loads: messages, events, result."""
     asked = []
 
-    def release(self, zone, exact, random_bits):
+    def release(self, problem, exact, random_bits):
         asked.append(exact)
         return np.linspace(-1, 1, exact.size)
 
@@ -256,6 +268,38 @@ def test_all_but_the_noisy_gradient_is_independent_of_the_loads(halves, neighbou
     assert one.residuals.tolist() == other.residuals.tolist()
     assert one.epsilons.tolist() == other.epsilons.tolist()
     assert one.objective != other.objective  # which only a simulation can know
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("algorithm", OBJECTIVE)
+def test_noise_is_on_the_entries_that_loads_move_or_on_all(halves, step, algorithm, everywhere):
+    protection = PROTECTIONS[algorithm](1.7, Adjacency(BETA), everywhere=everywhere)
+    for zone in halves.zones:
+        problem = step(zone).problem
+        exact = problem.of_loads(zone.relaxation.loads)
+        noisy = protection.gradient(problem, exact, random_bits(0))
+        moved = np.flatnonzero(noisy != exact)
+        assert moved.tolist() == (list(range(problem.size)) if everywhere else problem.entered.tolist())
+
+
+@pytest.mark.parametrize("algorithm", OBJECTIVE)
+def test_every_noisy_gradient_is_a_noisy_copy_of_the_loads(halves, monkeypatch, algorithm):
+    """What is released in an update does not depend on where it is: the same loads every time. So all updates together
+    are some copies of the loads, which might have been drawn before round one."""
+    released, original = [], Protection._noisy
+
+    def remember(self, exact, *rest):
+        noisy = original(self, exact, *rest)
+        released.append((exact.tolist(), noisy))
+        return noisy
+
+    monkeypatch.setattr(Protection, "_noisy", remember)
+    run(halves, Terms(algorithm, rounds=3, updates=2, noise_multiplier=2.0, delta=1e-2), seed=3)
+    assert len(released) == 12
+    for place, zone in enumerate(halves.zones):
+        mine = [pair for k in range(3) for pair in released[4 * k + 2 * place : 4 * k + 2 * place + 2]]
+        assert all(exact == (2.0 * zone.relaxation.loads).tolist() for exact, _ in mine)
+        assert len({noisy.tobytes() for _, noisy in mine}) == 6
 
 
 @pytest.mark.parametrize("papers", [False, True])
@@ -325,26 +369,45 @@ def test_case14s_gradient_noise_is_that_of_the_audit(case14, updates, scale):
     """In units of beta, on every gradient of 100 rounds, at a total of (1, 0.01)."""
     terms = Terms("obj-g", rounds=100, updates=updates, epsilon=1.0, delta=1e-2, both_loads=False)
     protection = terms.protection()
-    largest = max(protection.adjacency.of_gradient(zone, 2) for zone in case14.zones)
+    problems = [Formulation.of(zone, "eliminated") for zone in case14.zones]
+    largest = max(protection.adjacency.of_gradient(problem, 2) for problem in problems)
     assert protection.multiplier * largest / terms.beta == pytest.approx(scale, abs=0.5)
+    slack = protection.adjacency.of_gradient(Formulation.of(case14.zones[0], "slack"), 2)
+    assert protection.multiplier * slack / terms.beta == pytest.approx(scale / np.sqrt(5), abs=0.5)
 
 
 def spent(terms, decomposition, delta):
     """What a run of objective perturbation would cost, without running it: its events do not depend on where it is."""
     protection, accounts = terms.protection(), Accounts(len(decomposition.zones), Relation.REPLACE)
-    steps = [Update(zone, None, None, 0.0) for zone in decomposition.zones]
+    steps = [Update(Formulation.of(zone, terms.formulation), None, None, 0.0) for zone in decomposition.zones]
     accounts.spend([protection.event(step) for step in steps], terms.releases)
     return accounts.worst(delta).epsilon
 
 
+def unit_cost(terms, zone):
+    """Epsilon of one Laplace update."""
+    step = Update(Formulation.of(zone, terms.formulation), None, None, 0.0)
+    return 1 / terms.protection().event(step).noise_multiplier
+
+
+@pytest.mark.parametrize(("epsilon", "updates", "total"), [(0.1, 1, 0.509), (1.0, 1, 11.92), (1.0, 5, 41.8)])
+def test_in_slack_form_the_papers_noise_costs_what_its_own_sensitivity_says(case14, epsilon, updates, total):
+    """One load moves a gradient by 2 beta there, as the paper has it; totals of claims A2."""
+    asked = {"rounds": 100, "updates": updates, "epsilon": epsilon, "both_loads": False, "paper_noise": True}
+    gaussian = Terms("obj-g", delta=1e-2, **asked)
+    assert spent(gaussian, case14, 1e-2) == pytest.approx(total, rel=2e-3)
+    laplace = Terms("obj-l", **asked)
+    assert spent(laplace, case14, 0.0) == pytest.approx(laplace.claimed()) == pytest.approx(100 * updates * epsilon)
+
+
 def test_the_papers_noise_costs_what_the_audit_says(ieee):
-    """claims B4 on case118, where bus 49 has 12 lines and a generator."""
+    """claims B4 on case118 in the form (6.1), where bus 49 has 12 lines and a generator."""
     network = ieee("case118")
     decomposition = decompose(network, choose(network, 3))
 
     def terms(algorithm, epsilon, updates):
         asked = {"rounds": 100, "updates": updates, "epsilon": epsilon, "delta": 1e-2}
-        return Terms(algorithm, both_loads=False, paper_noise=True, **asked)
+        return Terms(algorithm, both_loads=False, paper_noise=True, formulation="eliminated", **asked)
 
     quiet = terms("obj-g", 0.1, 1)
     assert quiet.claimed() == pytest.approx(0.98, abs=0.005)
@@ -356,9 +419,7 @@ def test_the_papers_noise_costs_what_the_audit_says(ieee):
 
     laplace = terms("obj-l", 0.1, 1)
     assert laplace.claimed() == pytest.approx(100 * 0.1)
-    costs = [
-        1 / laplace.protection().event(Update(zone, None, None, 0.0)).noise_multiplier for zone in decomposition.zones
-    ]
+    costs = [unit_cost(laplace, zone) for zone in decomposition.zones]
     assert max(costs) == pytest.approx(13 * 0.1)
     assert spent(laplace, decomposition, 0.0) == pytest.approx(13 * 100 * 0.1)
 
@@ -366,7 +427,7 @@ def test_the_papers_noise_costs_what_the_audit_says(ieee):
 @pytest.mark.parametrize("algorithm", OBJECTIVE + OUTPUT)
 def test_a_run_with_the_papers_noise_tells_both_numbers(halves, algorithm):
     asked = {"rounds": 2, "updates": 2, "epsilon": 0.3, "delta": 1e-2, "steps": "paper", "rho": 100.0}
-    terms = Terms(algorithm, paper_noise=True, **asked)
+    terms = Terms(algorithm, paper_noise=True, formulation="eliminated", **asked)
     result = run(halves, terms, seed=6)
     assert result.claimed == terms.claimed()
     expected = classic_multiplier(0.3, 1e-2) if algorithm.endswith("g") else 1 / 0.3
@@ -383,10 +444,8 @@ def test_a_run_with_the_papers_noise_tells_both_numbers(halves, algorithm):
 
 def test_the_worst_zone_is_the_guarantee(halves):
     """With noise of one size for all, the zone of bus 10 is worse off than that of bus 20."""
-    terms = Terms("obj-l", rounds=2, epsilon=0.3, paper_noise=True)
-    first, second = (
-        1 / terms.protection().event(Update(zone, None, None, 0.0)).noise_multiplier for zone in halves.zones
-    )
+    terms = Terms("obj-l", rounds=2, epsilon=0.3, paper_noise=True, formulation="eliminated")
+    first, second = (unit_cost(terms, zone) for zone in halves.zones)
     assert first > 1.2 * second
     swapped = dataclasses.replace(halves, zones=halves.zones[::-1])
     for decomposition in (halves, swapped):
@@ -402,6 +461,9 @@ def test_the_worst_zone_is_the_guarantee(halves):
     [
         ({"algorithm": "obj-q", "epsilon": 1.0}, "unknown power-flow algorithm 'obj-q'; did you mean 'obj-"),
         ({"algorithm": "none", "steps": "papers"}, "unknown steps 'papers'; did you mean 'paper'"),
+        ({"algorithm": "none", "formulation": "slacks"}, "unknown formulation 'slacks'; did you mean 'slack'"),
+        ({"algorithm": "obj-g", "epsilon": 1.0, "noise_on": "al"}, "unknown noise-on 'al'; did you mean 'all'"),
+        ({"epsilon": 1.0, "noise_on": "all"}, "'input' has no noise on gradients; noise-on is for obj"),
         ({"algorithm": "none", "rounds": 0}, "rounds 0: at least 1"),
         ({"algorithm": "linearised", "updates": 0}, "updates 0: at least 1"),
         ({"algorithm": "none", "rho": 0.0}, "rho 0.0: must be a positive number"),

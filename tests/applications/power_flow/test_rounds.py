@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 from power_flow_checks import violation
-from scipy.sparse import csc_array, diags_array
+from scipy.sparse import csc_array, diags_array, eye_array, hstack, vstack
 
 from dpadmm.applications.power_flow import OperatingPoint, decompose, given, relax, releases, rounds, solve_pooled
+from dpadmm.applications.power_flow.formulation import FORMULATIONS
 from dpadmm.applications.power_flow.pooled import minimise
 from dpadmm.applications.power_flow.releases import Protection
 from dpadmm.applications.power_flow.rounds import Holder, run
 from dpadmm.applications.power_flow.terms import Terms
+from dpadmm.problems.sets.conic.cone import Cone
 
 LINEARISED = ("linearised", "obj-g", "obj-l", "out-g", "out-l")
 
@@ -135,16 +137,19 @@ def test_an_exact_round_minimises_the_augmented_lagrangian(halves, watched):
             assert answer.point.tolist() == answer.answer.tolist()
 
 
+@pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("algorithm", LINEARISED)
 @pytest.mark.parametrize("steps", ["smooth", "paper"])
-def test_an_update_is_a_projected_gradient_step_in_the_metric(halves, watched, monkeypatch, algorithm, steps):
+def test_an_update_is_a_projected_gradient_step_in_the_metric(
+    halves, watched, monkeypatch, algorithm, steps, formulation
+):
     """Three a round: each begins where the last one ended, across rounds too; the mean of the three is sent."""
     made, slopes = [], []
     kind = releases.PROTECTIONS[algorithm]
     gradient, result = kind.gradient, kind.result
 
-    def noisy_gradient(self, zone, exact, words):
-        slopes.append((exact, gradient(self, zone, exact, words)))
+    def noisy_gradient(self, problem, exact, words):
+        slopes.append((exact, gradient(self, problem, exact, words)))
         return slopes[-1][1]
 
     def projected(self, step, programme, words):
@@ -153,7 +158,8 @@ def test_an_update_is_a_projected_gradient_step_in_the_metric(halves, watched, m
 
     monkeypatch.setattr(kind, "gradient", noisy_gradient)
     monkeypatch.setattr(kind, "result", projected)
-    terms = Terms(algorithm, rounds=2, updates=3, rho=5.0, steps=steps, **noise(algorithm))
+    asked = {"rounds": 2, "updates": 3, "rho": 5.0, "steps": steps, "formulation": formulation}
+    terms = Terms(algorithm, **asked, **noise(algorithm))
     _, by_round = watched(halves, terms)
     assert len(made) == len(slopes) == 2 * 2 * 3
     at = 0
@@ -163,19 +169,25 @@ def test_an_update_is_a_projected_gradient_step_in_the_metric(halves, watched, m
             zone, u, ends = answer.zone, answer.point_before, []
             if place in last:
                 assert u.tolist() == last[place].tolist()
-            balance, loads = zone.relaxation.balance.toarray(), zone.relaxation.loads
+            balance, loads, size = zone.relaxation.balance.toarray(), zone.relaxation.loads, zone.members.size
+            if formulation == "slack":  # the derivative of |t + loads|² in (x, t)
+                balance = np.hstack([np.zeros((loads.size, size)), np.eye(loads.size)])
             eta = terms.eta(2 * np.linalg.norm(balance, 2) ** 2, k)
             for _ in range(3):
                 (step, end), (exact, noisy) = made[at], slopes[at]
                 at += 1
-                np.testing.assert_allclose(exact, 2 * balance.T @ (balance @ u + loads), atol=1e-10)
-                weights, point = np.full(u.size, 1 / eta), u / eta - noisy
+                np.testing.assert_allclose(exact, 2 * balance.T @ loads, atol=1e-10)
+                weights, point = np.full(u.size, 1 / eta), u / eta - 2 * balance.T @ (balance @ u)
                 weights[zone.shared] += 5.0
                 point[zone.shared] += 5.0 * answer.phi[zone.common] + answer.dual_before
                 np.testing.assert_allclose(step.weights, weights, rtol=1e-12)
-                np.testing.assert_allclose(step.point, point / weights, atol=1e-10)
-                without_loads = (point + noisy - 2 * balance.T @ (balance @ u)) / weights - answer.holder.start
+                np.testing.assert_allclose(step.point, (point - noisy) / weights, atol=1e-10)
+                without_loads = point / weights - answer.holder.start
                 assert step.reach == pytest.approx(np.sqrt(weights @ without_loads**2))
+                if not algorithm.startswith("out"):  # the nearest point of the set, t = B x included
+                    x = end[:size]
+                    np.testing.assert_allclose(end, np.concatenate([x, zone.relaxation.balance @ x])[: end.size])
+                    assert violation(zone.relaxation.cone, x) < 1e-5
                 u = end
                 ends.append(end)
             np.testing.assert_allclose(answer.answer, np.mean(ends, axis=0), atol=1e-12)
@@ -184,13 +196,47 @@ def test_an_update_is_a_projected_gradient_step_in_the_metric(halves, watched, m
             last[place] = ends[-1]
 
 
+def test_a_slack_step_is_the_papers_subproblem(halves, watched):
+    """(D.3) as 001 prints it: over (s, x) with s = B x + loads in the set, linearised and proximal in both; solved here
+    with the private s as a variable, and ours with t, which knows nothing of the loads, come to the same x."""
+    terms = Terms("linearised", rounds=2, rho=5.0)
+    _, by_round = watched(halves, terms)
+    for k, answers in enumerate(by_round, start=1):
+        for answer in answers:
+            zone, u = answer.zone, answer.point_before
+            relaxation, size, eta = zone.relaxation, zone.members.size, terms.eta(2.0, k)
+            x, s = u[:size], u[size:] + relaxation.loads
+            cone, buses = relaxation.cone, s.size
+            with_slack = Cone(
+                csc_array(
+                    vstack(
+                        [
+                            hstack([relaxation.balance, -eye_array(buses)]),
+                            hstack([cone.rows, csc_array((cone.limits.size, buses))]),
+                        ]
+                    )
+                ),
+                np.concatenate([-relaxation.loads, cone.limits]),
+                cone.zero + buses,
+                cone.nonnegative,
+                cone.second_order,
+            )
+            weights, linear = np.full(size + buses, 1 / eta), -np.concatenate([x, s]) / eta
+            linear[size:] += 2.0 * s
+            weights[zone.shared] += 5.0
+            linear[zone.shared] -= 5.0 * answer.phi[zone.common] + answer.dual_before
+            theirs = minimise(with_slack, csc_array(diags_array(weights)), linear, "reference")
+            np.testing.assert_allclose(answer.answer[:size], theirs[:size], atol=2e-5)
+            np.testing.assert_allclose(answer.answer[size:] + relaxation.loads, theirs[size:], atol=2e-5)
+
+
 def test_every_noise_is_drawn_anew(halves, thirds, monkeypatch):
     """For every zone, round and update, and for the loads; none is a piece of another."""
     drawn, original = [], Protection._noisy
 
-    def remember(self, exact, scale, *rest):
-        found = original(self, exact, scale, *rest)
-        drawn.append(np.round((found - exact)[:4] / scale, 9))
+    def remember(self, exact, multiplier, *rest):
+        found = original(self, exact, multiplier, *rest)
+        drawn.append(np.round((found - exact)[:2] / multiplier, 9))
         return found
 
     monkeypatch.setattr(Protection, "_noisy", remember)
@@ -198,7 +244,7 @@ def test_every_noise_is_drawn_anew(halves, thirds, monkeypatch):
         drawn.clear()
         run(halves, Terms(algorithm, rounds=3, updates=2, noise_multiplier=1.0, delta=1e-2), seed=3)
         assert len(drawn) == 12
-        assert len(set(np.concatenate(drawn).tolist())) == 48
+        assert len(set(np.concatenate(drawn).tolist())) == 24
     drawn.clear()
     run(thirds, Terms("input", rounds=3, noise_multiplier=1.0, delta=1e-2), seed=3)
     assert [each.size for each in drawn] == [2, 2, 2]  # as many for every zone
@@ -257,9 +303,11 @@ def test_the_start_is_public_and_within_the_set(halves, with_loads):
     other = with_loads(halves.network, np.ones(3), -np.ones(3))
     protection = Terms("obj-g", noise_multiplier=1.0).protection()
     for zone, changed in zip(halves.zones, decompose(other, halves.partition).zones, strict=True):
-        one, two = (Holder.begin(each, protection, "zone", None)[0] for each in (zone, changed))
+        one, two = (Holder.begin(each, protection, "slack", "zone", None)[0] for each in (zone, changed))
         assert one.start.tolist() == two.start.tolist() == one.point.tolist() == one.answer.tolist()
-        assert violation(zone.relaxation.cone, one.start) < 1e-6
+        assert violation(zone.relaxation.cone, one.start[: zone.members.size]) < 1e-6
+        eliminated = Holder.begin(zone, protection, "eliminated", "zone", None)[0]
+        np.testing.assert_allclose(one.operating, eliminated.start, atol=1e-9)
         assert not one.dual.any()
         assert (one.loads != two.loads).any()
 

@@ -1,11 +1,13 @@
 """The nearest point of a zone's set, with a proof of how near: for results that are perturbed afterwards.
 
 Clarabel's interior-point method, in the condensed variables and centred at the point, so that tolerances are relative
-to what is to be found and not to where it lies; where that is not enough, SCS goes on from its answer.
+to what is to be found and not to where it lies; where that is not enough, SCS goes on from its answer. What they find
+is moved into the set before it is proven.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import clarabel
@@ -15,14 +17,16 @@ from scipy.sparse import csc_matrix, diags_array, triu
 from scipy.sparse.linalg import splu
 
 from dpadmm._arrays import FloatArray
+from dpadmm.applications.power_flow.inside import inside, rounding
 from dpadmm.applications.power_flow.programme import Condensed
 from dpadmm.errors import ConvergenceError
 from dpadmm.problems.sets.conic.cone import Cone
 from dpadmm.problems.sets.conic.interior import kinds, settings
 from dpadmm.problems.sets.conic.slacks import Slacks
 
-ACCURACY = 1e-9
+ACCURACIES = (1e-9, 1e-8, 1e-7)  # of Clarabel, in turn: where it wants too much, its last steps can spoil the answer
 FURTHER = (5_000, 50_000)  # iterations of SCS, in turn
+LONGEST = 1e3  # roundings: more than a sum of the proof has terms
 
 
 def nearest_certified(
@@ -30,10 +34,10 @@ def nearest_certified(
 ) -> FloatArray:
     """The point x of the set where |x - point|_W is least, W = diag(weights), proven to be within `error` in that norm.
 
-    The proof is weak duality. Any y of the dual cone gives a lower bound on the least value, that of the Lagrangian at
-    its own minimiser w_y; the value at w is above it by ½ |w - w_y|² + y'slack, and the objective is strongly convex.
-    What w misses of the conditions is charged at the price of the exact multipliers, which are taken to be no longer
-    than twice those that were found: the one step that is not proven.
+    The proof (theory 4.3) is weak duality at a point of the set. An answer that misses conditions is first moved
+    to one that keeps all of them (`inside`). Any y of the dual cone then bounds the least value from
+    below, by the Lagrangian at its own minimiser w_y; the value at w is above that by ½ |w - w_y|² + y'slack, and the
+    objective is strongly convex, so |w - exact|² is at most twice this gap.
     """
     cone, lift = condensed.cone, condensed.lift
     slacks = Slacks(cone.zero, cone.nonnegative, cone.second_order)
@@ -41,17 +45,21 @@ def nearest_certified(
     factors = splu(quadratic)
     free = factors.solve(lift.T @ (weights * point))  # the nearest point without conditions
     rows, limits = csc_matrix(cone.rows), cone.limits - cone.rows @ free
-    steepest = float(abs(quadratic).sum(axis=0).max())  # so that what is missed costs something without multipliers too
-    reached = np.inf
+    reached = math.inf
     for move, multipliers in _answers(quadratic, rows, limits, cone):
-        y, slack = slacks.dual(multipliers), limits - rows @ move
-        apart = move + factors.solve(rows.T @ y)
-        outside = float(np.linalg.norm(slack - slacks.nearest(slack)))
-        missed = 2.0 * (float(np.linalg.norm(y)) + steepest * outside) * outside
-        gap = 0.5 * float(apart @ (quadratic @ apart)) + abs(float(y @ slack)) + missed
-        reached = min(reached, float(np.sqrt(2.0 * gap)))
+        w, y = inside(condensed, free + move), slacks.dual(multipliers)
+        if w is None:
+            continue
+        slack, unsure = cone.limits - cone.rows @ w, rounding(cone, w)
+        slope = lift.T @ (weights * (lift @ w - point)) + rows.T @ y  # of the Lagrangian at w
+        terms = abs(lift).T @ (weights * (abs(lift) @ np.abs(w) + np.abs(point))) + abs(rows).T @ np.abs(y)
+        lost = LONGEST * np.finfo(np.float64).eps * float(np.linalg.norm(terms))
+        # The quadratic is at least the least weight, as the lift repeats every entry of w.
+        apart = math.sqrt(max(float(slope @ factors.solve(slope)), 0.0)) + lost / math.sqrt(weights.min())
+        gap = 0.5 * apart**2 + abs(float(y @ slack)) + float(np.abs(y) @ unsure)
+        reached = min(reached, math.sqrt(2.0 * gap))
         if reached <= error:
-            return lift @ (free + move)
+            return lift @ w
     raise ConvergenceError(
         f"{name}: a projection is proven to {reached:.1e} only, and the privacy lemma was promised {error:.1e}."
     )
@@ -62,9 +70,10 @@ def _answers(
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Better and better ones, each with its multipliers."""
     upper, linear = csc_matrix(triu(quadratic)), np.zeros(rows.shape[1])
-    first = clarabel.DefaultSolver(upper, linear, rows, limits, kinds(cone), settings(ACCURACY)).solve()
-    found = {"x": np.array(first.x), "y": np.array(first.z), "s": np.array(first.s)}
-    yield found["x"], found["y"]
+    for accuracy in ACCURACIES:
+        first = clarabel.DefaultSolver(upper, linear, rows, limits, kinds(cone), settings(accuracy)).solve()
+        found = {"x": np.array(first.x), "y": np.array(first.z), "s": np.array(first.s)}
+        yield found["x"], found["y"]
     data = {"P": upper, "A": rows, "b": limits, "c": linear}
     kept = {"z": cone.zero, "l": cone.nonnegative, "q": list(cone.second_order)}
     for iterations in FURTHER:

@@ -54,6 +54,7 @@ def summarise(result: FlowResult, case: str, seed: int) -> dict[str, Any]:
         "rounds": terms.rounds,
         "updates": terms.updates,
         "rho": terms.penalty,
+        "formulation": terms.formulation if terms.linearised else None,
         "objective": result.objective,
         "pooled_objective": solve_pooled(parts.network).objective,
         "merged_objective": result.point.objective,

@@ -15,6 +15,7 @@ afterwards, to the result, neighbours' results may be apart by twice the error o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import clarabel
@@ -26,20 +27,41 @@ from dpadmm._arrays import FloatArray, IntArray
 from dpadmm.applications.power_flow.relaxation import Relaxation
 from dpadmm.errors import ConvergenceError, InputError
 from dpadmm.problems.sets.conic.cone import Cone
-from dpadmm.problems.sets.conic.interior import kinds, settings
+from dpadmm.problems.sets.conic.interior import inspect, kinds, settings
 
 
 @dataclass(frozen=True, eq=False)
 class Condensed:
-    """x = lift w, and w ranges over `cone`: the same set, in about half as many variables and a third of the rows."""
+    """x (or a linear function of it) = lift w, and w ranges over `cone`: the same set, in about half as many variables
+    and a third of the rows."""
 
     cone: Cone
     lift: csc_array
     kept: IntArray  # which entries of x are those of w
 
+    @cached_property
+    def fixed(self) -> IntArray:
+        """The entries of w that an equation fixes; each of the equations left is of one entry."""
+        equations = csr_array(self.cone.rows)[: self.cone.zero]
+        assert (np.diff(equations.indptr) == 1).all()
+        assert (equations.data == 1.0).all()
+        return np.asarray(equations.indices)
 
-def condense(relaxation: Relaxation) -> Condensed:
-    """Solves the equations of the lines, which come first in the cone, for the flows."""
+    @cached_property
+    def deep(self) -> FloatArray:
+        """A w of the set that leaves all inequalities room, as far as there is any."""
+        deep = inspect(self.cone, "zone").centre.copy()
+        deep[self.fixed] = self.cone.limits[: self.cone.zero]
+        return deep
+
+
+def condense(relaxation: Relaxation, onwards: csc_array | None = None) -> Condensed:
+    """Solves the equations of the lines, which come first in the cone, for the flows.
+
+    Args:
+        relaxation: The set of x.
+        onwards: Instead of x itself, speak of u = onwards x.
+    """
     cone, variables = relaxation.cone, relaxation.variables
     flows = np.concatenate(
         [variables.active_start, variables.reactive_start, variables.active_end, variables.reactive_end]
@@ -61,7 +83,7 @@ def condense(relaxation: Relaxation) -> Condensed:
         cone.nonnegative,
         cone.second_order,
     )
-    return Condensed(shrunk, csc_array(lift), kept)
+    return Condensed(shrunk, csc_array(lift if onwards is None else onwards @ lift), kept)
 
 
 ACCURACY = 1e-8  # of Clarabel: gap and conditions
@@ -72,10 +94,10 @@ SOLVED = ("Solved", "AlmostSolved")
 
 
 class Programme:
-    """One zone's solver. It works on the condensed set and speaks in the zone's own variables."""
+    """One zone's solver. It works on the condensed set and speaks in the zone's own variables x, or in onwards x."""
 
-    def __init__(self, relaxation: Relaxation, name: str) -> None:
-        self.name, self.condensed = name, condense(relaxation)
+    def __init__(self, relaxation: Relaxation, name: str, onwards: csc_array | None = None) -> None:
+        self.name, self.condensed = name, condense(relaxation, onwards)
         self.cone, self.lift = self.condensed.cone, self.condensed.lift
         self._rows = csc_matrix(self.cone.rows)
         self._given: csc_array | None = None  # the quadratic of the last call, and condensed

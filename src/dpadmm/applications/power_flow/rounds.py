@@ -15,6 +15,7 @@ from scipy.sparse import csc_array, diags_array
 
 from dpadmm._arrays import FloatArray
 from dpadmm.admm.solvers.base import RandomBits
+from dpadmm.applications.power_flow.formulation import Formulation
 from dpadmm.applications.power_flow.pooled import OperatingPoint
 from dpadmm.applications.power_flow.programme import Programme
 from dpadmm.applications.power_flow.relaxation import relax
@@ -30,9 +31,9 @@ PROXIMAL = 1e-3  # an exact round's pull to the last point: it makes the minimis
 
 @dataclass
 class Holder:
-    """A zone's owner."""
+    """A zone's owner. Its vectors are those of its formulation, in which the zone's own variables come first."""
 
-    zone: Zone
+    problem: Formulation
     protection: Protection
     programme: Programme
     point: FloatArray  # u: where the next update begins
@@ -40,22 +41,33 @@ class Holder:
     dual: FloatArray
     start: FloatArray  # where round one began: public
     loads: FloatArray  # what it computes with: the true ones, or noisy ones
-    smoothness: float  # Lipschitz constant of its gradient, 2 |balance|²
+    smoothness: float
     quadratic: csc_array | None = None  # of exact rounds, factorised once
 
     @classmethod
     def begin(
-        cls, zone: Zone, protection: Protection, name: str, random_bits: RandomBits
+        cls, zone: Zone, protection: Protection, formulation: str, name: str, random_bits: RandomBits
     ) -> tuple[Holder, tuple[DpEvent, ...]]:
         """Starts from the point of the set that is nearest to no flow at voltage 1: public."""
-        programme = Programme(zone.relaxation, name)
-        flat = np.zeros(zone.members.size)
+        # Exact rounds minimise over x, and come to the same in every formulation.
+        problem = Formulation.of(zone, formulation if protection.linearised else "eliminated")
+        programme = Programme(zone.relaxation, name, problem.lift)
+        flat, near = np.zeros(problem.size), np.zeros(problem.size)
         flat[zone.relaxation.variables.voltage] = flat[zone.relaxation.variables.cosine] = 1.0
-        first = programme.nearest(flat, np.ones(flat.size))
+        near[: zone.members.size] = 1.0
+        first = programme.nearest(flat, near)
         loads, events = protection.loads(zone, random_bits)
-        smoothness = 2.0 * float(np.linalg.norm(zone.relaxation.balance.toarray(), 2)) ** 2
         dual = np.zeros(zone.shared.size)
-        return cls(zone, protection, programme, first, first, dual, first, loads, smoothness), events
+        return cls(problem, protection, programme, first, first, dual, first, loads, problem.smoothness), events
+
+    @property
+    def zone(self) -> Zone:
+        return self.problem.zone
+
+    @property
+    def operating(self) -> FloatArray:
+        """The answer in the zone's own variables."""
+        return self.answer[: self.zone.members.size]
 
     @property
     def sent(self) -> FloatArray:
@@ -73,23 +85,21 @@ class Holder:
         return events
 
     def _steps(self, near: FloatArray, terms: Terms, eta: float, random_bits: RandomBits) -> list[DpEvent]:
-        zone, shared = self.zone, self.zone.shared
-        balance = zone.relaxation.balance
-        weights = np.full(self.point.size, 1.0 / eta)
+        problem, shared = self.problem, self.zone.shared
+        weights = np.full(problem.size, 1.0 / eta)
         weights[shared] += terms.penalty
+        private = problem.of_loads(self.loads)
         total, events = np.zeros_like(self.point), []
         for update in range(terms.updates):
 
             def fresh(purpose: str, update: int = update) -> Stream:
                 return random_bits(f"{purpose}.{update}")
 
-            pull = self.point / eta
+            pull = self.point / eta - problem.public_gradient(self.point)
             pull[shared] += terms.penalty * near + self.dual
-            public = (pull - 2.0 * (balance.T @ (balance @ self.point))) / weights - self.start
-            reach = float(np.sqrt(weights @ public**2))
-            slope = 2.0 * (balance.T @ (balance @ self.point + self.loads))
-            pull -= self.protection.gradient(zone, slope, fresh)
-            step = Update(zone, pull / weights, weights, reach)
+            reach = float(np.sqrt(weights @ (pull / weights - self.start) ** 2))
+            pull -= self.protection.gradient(problem, private, fresh)
+            step = Update(problem, pull / weights, weights, reach)
             self.point = self.protection.result(step, self.programme, fresh)
             events.append(self.protection.event(step))
             total += self.point
@@ -148,7 +158,7 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
     openings = []
     for place, zone in enumerate(zones):
         name = f"{decomposition.network.name}, zone {place + 1}"
-        holder, events = Holder.begin(zone, protection, name, _random_bits(seed, place, 0))
+        holder, events = Holder.begin(zone, protection, terms.formulation, name, _random_bits(seed, place, 0))
         holders.append(holder)
         openings.append(events)
     for events in zip(*openings, strict=True):
@@ -161,7 +171,7 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
         costs = [holder.round(phi, terms, k, _random_bits(seed, place, k)) for place, holder in enumerate(holders)]
         for events in zip(*costs, strict=True):
             accounts.spend(events)
-        sums["objective"].append(sum(holder.zone.relaxation.objective(holder.answer) for holder in holders))
+        sums["objective"].append(sum(holder.zone.relaxation.objective(holder.operating) for holder in holders))
         sums["residual"].append(
             float(np.sqrt(sum(np.sum((phi[holder.zone.common] - holder.sent) ** 2) for holder in holders)))
         )
@@ -169,7 +179,7 @@ def run(decomposition: Decomposition, terms: Terms, seed: int = 0, progress: Pro
             spent.append([accounts.guarantee(place, delta).epsilon for place in range(len(zones))])
         if progress is not None:
             progress(k, sums["objective"][-1], sums["residual"][-1])
-    vectors = tuple(holder.answer for holder in holders)
+    vectors = tuple(holder.operating for holder in holders)
     return FlowResult(
         terms=terms,
         decomposition=decomposition,

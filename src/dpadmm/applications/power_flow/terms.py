@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from dpadmm.admm.setting import step_epsilon
+from dpadmm.applications.power_flow.formulation import FORMULATIONS
 from dpadmm.applications.power_flow.releases import PROTECTIONS, Adjacency, Protection
 from dpadmm.errors import InputError, unknown
 from dpadmm.privacy.calibration import Budget, classic_multiplier, noise_multipliers
@@ -17,6 +18,7 @@ from dpadmm.privacy.mechanisms import MECHANISMS
 # 001 uses 100 for its gradient steps. For exact rounds that is too stiff: see docs/power_flow.md.
 LINEARISED_RHO, EXACT_RHO = 100.0, 1.0
 STEPS = ("smooth", "paper")
+NOISE_ON = ("loads", "all")
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,21 @@ class Terms:
     both_loads: bool = True
     paper_noise: bool = False
     noise_multiplier: float | None = None
+    formulation: str = "slack"  # of gradient steps: (D.3), or "eliminated", (6.1)
+    noise_on: str | None = None  # of obj: "loads", the entries of the gradient that these move, or "all" as in 001
 
     def __post_init__(self) -> None:
         if self.algorithm not in PROTECTIONS:
             raise unknown("power-flow algorithm", self.algorithm, PROTECTIONS)
         if self.steps not in STEPS:
             raise unknown("steps", self.steps, STEPS)
+        if self.formulation not in FORMULATIONS:
+            raise unknown("formulation", self.formulation, FORMULATIONS)
+        if self.noise_on is not None:
+            if self.noise_on not in NOISE_ON:
+                raise unknown("noise-on", self.noise_on, NOISE_ON)
+            if not self.algorithm.startswith("obj"):
+                raise InputError(f"algorithm {self.algorithm!r} has no noise on gradients; noise-on is for obj.")
         for name, least in (("rounds", 1), ("updates", 1)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} {getattr(self, name)}: at least {least}.")
@@ -71,6 +82,11 @@ class Terms:
         return self.rho if self.rho is not None else (LINEARISED_RHO if self.linearised else EXACT_RHO)
 
     @property
+    def everywhere(self) -> bool:
+        """Whether gradient noise is on all entries: where it is asked for, and where the paper's noise is."""
+        return self.paper_noise if self.noise_on is None else self.noise_on == "all"
+
+    @property
     def releases(self) -> int:
         """How often noise is drawn."""
         return 1 if self.algorithm == "input" else self.rounds * self.updates
@@ -78,7 +94,7 @@ class Terms:
     def protection(self) -> Protection:
         """The algorithm with its noise."""
         adjacency = Adjacency(self.beta, self.both_loads)
-        return PROTECTIONS[self.algorithm](self._multiplier, adjacency, self.paper_noise)
+        return PROTECTIONS[self.algorithm](self._multiplier, adjacency, self.paper_noise, self.everywhere)
 
     def eta(self, smoothness: float, round: int) -> float:
         """The step of an update, for an objective whose gradient has this Lipschitz constant."""
