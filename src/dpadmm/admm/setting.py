@@ -40,6 +40,9 @@ class Setting:
     unit_size: int = ranged(COUNTS, 1)  # records that are protected together: those of one person, at most
     width: int | None = ranged(COUNTS, None)  # columns of a record; None: as many as coefficients
     graph: Topology | None = None  # who talks to whom, where there is no server
+    louder: FloatArray | None = ranged(
+        SIZES, None, axes=2
+    )  # (times or 1, n) noise of each time a phase comes, while it is calibrated
     members: IntArray = ranged(PLACES, None)  # positions among all agents; None: these are all of them
 
     def __post_init__(self) -> None:
@@ -60,6 +63,12 @@ class Setting:
         """How many neighbours each agent has on the graph."""
         assert self.graph is not None
         return self.graph.degrees[self.members].astype(np.float64)
+
+    def of_all_nodes(self) -> Setting:
+        """The same terms for every node of the graph, as far as rules look at places alone: counts are not theirs."""
+        assert self.graph is not None
+        nodes = self.graph.nodes
+        return replace(self, counts=np.ones(nodes, dtype=np.int64), members=np.arange(nodes), louder=None)
 
     @property
     def weights(self) -> FloatArray:
@@ -110,7 +119,11 @@ class Setting:
     def take(self, agents: Any) -> Setting:
         """The same terms for these agents only."""
         return replace(
-            self, counts=self.counts[agents], problem=self.problem.take(agents), members=self.members[agents]
+            self,
+            counts=self.counts[agents],
+            problem=self.problem.take(agents),
+            louder=None if self.louder is None else self.louder[:, agents],
+            members=self.members[agents],
         )
 
 

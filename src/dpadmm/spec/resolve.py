@@ -14,6 +14,7 @@ from dpadmm._arrays import IntArray
 from dpadmm._fields import names
 from dpadmm._registry import build, refuse_import_path
 from dpadmm.admm.algorithm import Algorithm, Plan
+from dpadmm.admm.noise_schedule import NOISE_SCHEDULES
 from dpadmm.admm.rho import RHO_SCHEDULES, ConstantRho
 from dpadmm.admm.schedules import SCHEDULES
 from dpadmm.admm.setting import Density, Multiplier, NoiseRequest, PaperNoise, Setting, TotalBudget
@@ -136,6 +137,8 @@ def recipe(run: RunSpec) -> Algorithm:
         if not named.consensus.decentralised:
             raise InputError(f"algorithm {run.algorithm!r} has a server, and one rho for all its steps.")
         changes["dual_rho"] = ConstantRho(run.dual_rho)
+    if run.noise_schedule is not None:
+        changes["noise_schedule"] = build("noise schedule", NOISE_SCHEDULES, unwrapped(run.noise_schedule))
     if run.schedule is not None:
         changes["schedule"] = build("schedule", SCHEDULES, unwrapped(run.schedule))
     return named.tuned(**changes)

@@ -57,6 +57,7 @@ class Objective(Perturbation):
     name = "objective"
     any_rho = False
     takes_alpha = True
+    takes_scales = True
     about = "a random linear term in the objective of an exact minimiser; pays for the Jacobian and the tolerance"
 
     def __post_init__(self) -> None:
@@ -113,7 +114,13 @@ class Objective(Perturbation):
 
     def term(self, setting: Setting, kappas: FloatArray) -> LinearTerm:
         """The linear terms of all rounds, of which `kappas` are the penalties' curvatures."""
-        return TERMS[self.mechanism](setting, kappas + setting.problem.strong_convexity, self.louder(kappas))
+        return TERMS[self.mechanism](
+            setting, kappas + setting.problem.strong_convexity, self._loudness(setting, kappas)
+        )
+
+    def _loudness(self, setting: Setting, kappas: FloatArray) -> FloatArray:
+        own = self.louder(kappas)
+        return own if setting.louder is None else own * setting.louder
 
     def louder(self, kappas: FloatArray) -> FloatArray:
         """How loud each round is, beside the first."""
