@@ -60,7 +60,8 @@ class PublicRange:
         kinds = "iu" if self.whole else "iuf"
         if type(values) is not np.ndarray or values.ndim != axes or values.dtype.kind not in kinds:
             raise InputError(f"{place}: {name} = {shown(values)} must be an array, and each entry {self}.")
-        good = (self.low <= values) & (values <= self.high)
+        sizes = np.abs(values) if self.signed else values
+        good = ((self.low <= sizes) & (sizes <= self.high)) | (self.zero & (values == 0))
         if not good.all():
             self.check(place, name, values.flat[np.argmin(good)].item())
 

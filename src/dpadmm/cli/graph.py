@@ -193,7 +193,7 @@ def disagreement(
 
 def samples(
     folder: Annotated[Path, typer.Argument(help="Folder of a simulated run of recycled ADMM, or its spec file.")],
-    tau: Annotated[float, typer.Option("--tau", help="How much more expected loss than the reference's is fine.")] = 0.1,
+    tau: Annotated[float, typer.Option("--tau", help="How much above the reference's the loss may be.")] = 0.1,
     failure: Annotated[float, typer.Option("--failure", help="The delta of the theorems.")] = 0.05,
     reference: Annotated[
         float | None,

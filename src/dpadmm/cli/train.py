@@ -120,6 +120,10 @@ def _with_fields(command: Callable[..., None]) -> Callable[..., None]:
 
 def _read(name: str, given: Any) -> Any:
     """What a flag gives, as its field wants it."""
+    if name == "start" and isinstance(given, str) and given.startswith("@"):
+        from dpadmm.spec.sequences import numbers_in_file
+
+        return numbers_in_file(name, given)
     if FIELDS[name].type.startswith("tuple[float"):
         return numbers(FIELDS[name].flag, given)
     return _FROM_FILES[name](given) if name in _FROM_FILES else given

@@ -108,9 +108,7 @@ class SampleSizes:
         }
 
 
-def needed(
-    question: Question, reference: float, excess: FloatArray, noise: FloatArray, private: bool
-) -> FloatArray:
+def needed(question: Question, reference: float, excess: FloatArray, noise: FloatArray, private: bool) -> FloatArray:
     """How many records the theorems ask for, in units of w; infinite where tau is not above the excess, or where the
     noise alone is too much."""
     room, certain = np.maximum(question.tau - excess, 0.0), math.log(1.0 / question.failure)

@@ -19,6 +19,7 @@ from dpadmm._fields import FILE_ONLY, listed, names, option, typed
 from dpadmm._ranges import (
     COUNTS,
     DELTAS,
+    ENTRIES,
     EPSILONS,
     SHARES,
     SHARES_OR_ZERO,
@@ -170,6 +171,13 @@ class RunSpec(PartOptions):
         "@FILE with an edge list.",
         panel=ALGORITHM,
         part="topology",
+    )
+    start: tuple[float, ...] = option(
+        (),
+        help="A public model that all agents begin at: its coefficients, one number for all of them, or @FILE.",
+        panel=ALGORITHM,
+        shown="zeros",
+        within=ENTRIES,
     )
     radius: float | None = option(
         None,

@@ -14,6 +14,8 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dpadmm._registry import is_import_path, numbers_in
 from dpadmm.admm.algorithm import Algorithm
 from dpadmm.admm.noise_schedule import NOISE_SCHEDULES, NoiseSchedule
@@ -55,7 +57,9 @@ def declared(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = dict(values)
     for name, value in values.items():
-        if is_table(name, value):
+        if name == "start" and hasattr(value, "__array__"):
+            found[name] = tuple(np.ravel(value).tolist())
+        elif is_table(name, value):
             found[name] = table_text(name, value)
         elif name in FIELDS and isinstance(value, str):
             found[name] = from_file(name, value)

@@ -10,7 +10,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpadmm._arrays import IntArray
+import numpy as np
+
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm._fields import names
 from dpadmm._registry import build, refuse_import_path
 from dpadmm.admm.algorithm import Algorithm, Plan
@@ -78,6 +80,7 @@ class ResolvedRun:
             radius=self.recipe.base_radius if run.radius is None else run.radius,
             unit_size=records_per_person,
             width=width,
+            start=_start(run, task.loss, task.loss.dimension(width, classes)),
             graph=_topology(run, self.recipe, counts.size),
         )
         planned = self.recipe.plan(setting, self.noise)
@@ -177,6 +180,19 @@ def _domain(run: RunSpec, loss: Loss) -> ConvexSet:
     given = unwrapped(run.set)
     domain = parse_set(given) if isinstance(given, str) else given
     return _non_crossing(loss, domain, run.clip, bool(run.intercept)) if run.non_crossing else domain
+
+
+def _start(run: RunSpec, loss: Loss, dimension: int) -> FloatArray | None:
+    """Where all begin; None for zeros."""
+    if not any(run.start):
+        return None
+    if loss.name in STATISTICS:
+        raise InputError(f"loss {loss.name!r} is a statistic, which is released as it is; leave the start out.")
+    if len(run.start) not in (1, dimension):
+        raise InputError(
+            f"start: {len(run.start):,} numbers, and models have {dimension:,} coefficients: give one, or one for each."
+        )
+    return np.broadcast_to(np.asarray(run.start, dtype=np.float64), (dimension,)).copy()
 
 
 def _topology(run: RunSpec, algorithm: Algorithm, agents: int) -> Topology | None:

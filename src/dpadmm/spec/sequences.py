@@ -61,21 +61,32 @@ def from_file(field: str, given: str, base: Path | None = None) -> str:
     Raises:
         InputError: the file cannot be read, or holds something else.
     """
-    if not given.startswith("@"):
-        return given
+    return table_text(field, _read(field, given, base)) if given.startswith("@") else given
+
+
+def numbers_in_file(field: str, given: str) -> tuple[float, ...]:
+    """All numbers of the file that `@FILE` names, row after row.
+
+    Raises:
+        InputError: the file cannot be read, or holds something else.
+    """
+    import numpy as np
+
+    rows = _read(field, given, None)
+    return tuple(np.ravel(rows).tolist()) if hasattr(rows, "__array__") else tuple(n for row in rows for n in row)
+
+
+def _read(field: str, given: str, base: Path | None) -> Any:
     import numpy as np
 
     path = (base or Path()) / given[1:]
     try:
         if path.suffix.lower() == ".npy":
-            return table_text(field, np.load(path, allow_pickle=False))
+            return np.load(path, allow_pickle=False)
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-        rows = [_row(line) for line in lines if line.partition("#")[0].strip()]
-    except InputError:
-        raise
+        return [_row(line) for line in lines if line.partition("#")[0].strip()]
     except (OSError, ValueError) as error:
         raise InputError(f"{field.replace('_', ' ')} {given!r}: the file cannot be read: {error}.") from None
-    return table_text(field, rows)
 
 
 def _row(line: str) -> Sequence[float]:

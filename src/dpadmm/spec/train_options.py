@@ -96,6 +96,9 @@ class TrainOptions(TypedDict, total=False):
     with an edge list.
     """
 
+    start: float | Sequence[float] | None
+    """A public model that all agents begin at: its coefficients, one number for all of them, or @FILE."""
+
     radius: float | None
     """Public guess of the optimum's length, for step sizes."""
 

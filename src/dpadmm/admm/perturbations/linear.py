@@ -164,7 +164,7 @@ class LinearTerm(ABC):
 
 
 class PureTerm(LinearTerm):
-    """Noise of density exp(-alpha |.|): alpha * sensitivity + rank * ln(1 + ratio), and a hundredth for the output (6.P1).
+    """Noise of density exp(-alpha |.|): alpha * sensitivity + rank * ln(1 + ratio), and a hundredth for the output.
 
     For simulations only: the noise is drawn in floating point, so nothing is promised of its last digits.
     """

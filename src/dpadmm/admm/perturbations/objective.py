@@ -40,8 +40,8 @@ class Objective(Perturbation):
 
     Gamma-norm noise of density exp(-alpha |.|), pure, per round, for simulations only: alpha * weight * s +
     r ln(1 + kappa) + eps_out, where a record adds curvature in r directions: one for losses of one margin, classes - 1
-    for the softmax loss (`Loss.added_curvature`). The first term is the noise density, the second the Jacobian (6.P1), the third the output
-    noise, gamma-norm as well so that the whole stays pure.
+    for the softmax loss (`Loss.added_curvature`). The first term is the noise density, the second the Jacobian (6.P1),
+    the third the output noise, gamma-norm as well so that the whole stays pure.
 
     `extra_curvature` is Phi; None chooses it from public facts, so that the Jacobian takes at most half of the budget.
     """
@@ -86,8 +86,8 @@ class Objective(Perturbation):
         elif not (isinstance(problem.loss, MarginLoss) and problem.loss.twice_differentiable):
             raise InputError(
                 f"perturbation {self.name!r} needs a twice differentiable loss of one margin; {problem.loss.name!r} is "
-                f"not. Use 'logistic' or 'smoothed-hinge', noise on the answer ('pvp-graph', 'pvp-mr-admm'), or another "
-                f"recipe such as 'dp-admm'; 'softmax' goes with the mechanism 'gamma-norm', in simulations."
+                f"not. Use 'logistic' or 'smoothed-hinge', noise on the answer ('pvp-graph', 'pvp-mr-admm'), or "
+                f"another recipe such as 'dp-admm'; 'softmax' goes with the mechanism 'gamma-norm', in simulations."
             )
         if not problem.smooth:
             raise InputError(

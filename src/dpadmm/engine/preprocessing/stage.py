@@ -79,6 +79,8 @@ class Stage:
             raise InputError(
                 "components, standardise and evaluation_epsilon each take a part of the budget; give one of them."
             )
+        if any(run.start):
+            raise InputError("a start is in the coordinates that rows come in; leave components and standardise out.")
         columns = width - bool(run.intercept)
         if run.standardise is None:
             purpose, draft, name, share = "components", _components, "components_share", run.components_share

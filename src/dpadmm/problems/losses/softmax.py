@@ -49,8 +49,8 @@ class Softmax(Loss):
     def added_curvature(self, norm_bound: float, models: int) -> tuple[int, float] | None:
         """A record's Hessian is (diag(p) - ppᵀ) ⊗ aaᵀ: of rank classes - 1, and of trace at most (1 - 1/classes)|a|².
 
-        So det(I + H⁻¹G) is a product of classes - 1 factors 1 + e_j with sum of e_j at most (1 - 1/classes) w|a|²/lambda,
-        and largest where they are equal (theory 6.5).
+        So det(I + H⁻¹G) is a product of classes - 1 factors 1 + e_j, where the sum of the e_j is at most
+        (1 - 1/classes) w|a|²/lambda; it is largest where they are equal (theory 6.5).
         """
         return (models - 1, norm_bound**2 / models) if self.residual_cap == 1.0 and models > 1 else None
 
