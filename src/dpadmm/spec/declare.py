@@ -192,6 +192,13 @@ class RunSpec(PartOptions):
         "share:0.95.",
         panel=ALGORITHM,
     )
+    centred: bool = option(
+        False,
+        help="Components of the covariance, around a private mean of the rows; needs --intercept.",
+        panel=ALGORITHM,
+        off_flag="--uncentred",
+        shown="of second moments",
+    )
     components_share: float = option(
         0.1, help="Share of the budget for finding the components.", panel=PRIVACY, within=SHARES
     )

@@ -67,6 +67,8 @@ class ResolvedRun:
             records_per_person: how many records of one person are protected together.
         """
         run = self.run
+        if run.centred and run.components is None:
+            raise InputError("centred is about components; give their number, or leave it out.")
         by_record = self.recipe.weighting == "records"
         task = replace(self.problem, records=int(counts.sum()) if by_record else None)
         setting = Setting(

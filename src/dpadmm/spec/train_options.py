@@ -107,6 +107,9 @@ class TrainOptions(TypedDict, total=False):
     share:0.95.
     """
 
+    centred: bool | None
+    """Components of the covariance, around a private mean of the rows; needs --intercept."""
+
     components_share: float | None
     """Share of the budget for finding the components."""
 
