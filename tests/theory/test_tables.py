@@ -88,6 +88,7 @@ def test_constants_of_a_loss_are_the_library_s(name, radius, table):
         "capped-logistic": {"cap": 0.2},
         "capped-softmax": {"cap": 0.2},
         "column-moments": {"scale": radius},
+        "mean-and-products": {"scale": radius},
     }.get(name, {})
     loss = {**LOSSES, **STATISTICS}[name](**own)
     letters = {"clip": "c", "cap": "c", "scale": "c", "width": "h", "level": "τ", "levels": "τ"}

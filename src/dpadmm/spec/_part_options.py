@@ -98,7 +98,7 @@ class PartOptions:
     )
     edge_penalties: bool | None = option(
         None,
-        help="Penalties of edges, the mean of both nodes': nodes with penalties of their own agree on the optimum.",
+        help="Penalties of edges, the mean of both nodes', with which nodes agree on the optimum.",
         panel="Algorithm",
         flag="--edge-penalties",
         off_flag="--node-penalties",

@@ -159,7 +159,7 @@ class TrainOptions(TypedDict, total=False):
     """Nesterov's momentum at the server of dp-accelerated."""
 
     edge_penalties: bool | None
-    """Penalties of edges, the mean of both nodes': nodes with penalties of their own agree on the optimum."""
+    """Penalties of edges, the mean of both nodes', with which nodes agree on the optimum."""
 
     source: str | None
     """Name from 'dpadmm datasets', a .csv or .parquet file, or a data folder."""

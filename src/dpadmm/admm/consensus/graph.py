@@ -31,7 +31,7 @@ class Neighbours(Consensus):
 
     edge_penalties: bool = option(
         False,
-        help="Penalties of edges, the mean of both nodes': nodes with penalties of their own agree on the optimum.",
+        help="Penalties of edges, the mean of both nodes', with which nodes agree on the optimum.",
         panel="Algorithm",
         off_flag="--node-penalties",
         shown="those of nodes, as in 003",
