@@ -34,7 +34,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from dpadmm.datasets import ADULT_ENCODER, adult_table
-from dpadmm.federation.cards import COORDINATOR, OWNER, TLS_NAME
+from dpadmm.federation.cards import COORDINATOR, OWNER
+from dpadmm.federation.certificates import TLS_NAME
 from dpadmm.federation.identity import Identity
 from dpadmm.spec.columns import Schema
 from timing import arguments, show

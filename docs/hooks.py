@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).parents[1]
-OF_THE_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+OF_THE_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 RESULTS = "reproductions/results"
 CITATION = re.compile(r"\b(?:claims|theory(?: section)?) ([A-E]\d|\d(?:\.\d)?)\b")
 LEFT_ALONE = ("a", "code", "pre", "h1", "h2", "h3")
@@ -36,7 +36,7 @@ def on_config(config: Any) -> None:
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Links that leave docs/ become the path that they lead to: the site does not have it.
 
-    Two pages are files of the root, whose links are written as from there.
+    Three pages are files of the root, whose links are written as from there.
     """
     place = page.file.src_uri
     folder = "" if place in OF_THE_ROOT else join("docs", place.rpartition("/")[0])

@@ -38,7 +38,13 @@ TIERS = {
         "testing/test_recipes.py",
     ),
     "processes": (
-        *("federation/processes", "owner/test_torture.py", "engine/executors/dask", "cli/test_federation.py"),
+        *(
+            "federation/processes",
+            "federation/flare/test_processes.py",
+            "owner/test_torture.py",
+            "engine/executors/dask",
+            "cli/test_federation.py",
+        ),
         *("cli/test_main.py", "report/test_watch.py", "problems/test_kernel_cache.py"),
     ),
     "external": ("report/test_browser.py", "report/test_live.py", "federation/client/test_database_types.py"),

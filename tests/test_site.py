@@ -180,7 +180,11 @@ def test_no_page_is_empty(site):
 
 
 def test_pages_of_the_root_are_the_files_of_the_root(site):
-    for page, said in (("contributing", "Each axis has one registry"), ("changelog", "### Added")):
+    for page, said in (
+        ("contributing", "Each axis has one registry"),
+        ("changelog", "### Added"),
+        ("security", "## Who can do what"),
+    ):
         title = (ROOT / f"{page.upper()}.md").read_text(encoding="utf-8")
         assert said in title
         assert said.lstrip("# ") in (site / f"{page}.html").read_text(encoding="utf-8")

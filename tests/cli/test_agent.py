@@ -261,7 +261,7 @@ def test_expired_card_keeps_an_agent_from_starting(
 ) -> None:
     from datetime import timedelta
 
-    import dpadmm.federation.identity as module
+    import dpadmm.federation.certificates as module
 
     folder = OwnerFolder.of("north")
     with monkeypatch.context() as past:

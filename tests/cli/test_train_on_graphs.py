@@ -268,7 +268,7 @@ def test_a_wrong_budget(dpadmm: Any, tmp_path: Path, flags: tuple[object, ...], 
         (b"0 1\n1 1\n", "joined to itself"),
         (b"0 1 2\n", "line 1: 3 labels"),
         (b"# nothing\n", "no edge"),
-        (b"\xff\xfe\x00", "cannot be read"),
+        (b"\xff\xfe\x00", "is not text"),
     ],
     ids=["disconnected", "loop", "three", "empty", "binary"],
 )

@@ -25,13 +25,13 @@ from dpadmm.federation.cards import (
     OWNER,
     RELEASE,
     TERMS,
-    TLS_NAME,
     Card,
     NotGenuine,
     body_of,
     check_name,
     sealing_context,
 )
+from dpadmm.federation.certificates import TLS_NAME
 from dpadmm.federation.identity import Identity
 from dpadmm.privacy.events import canonical
 

@@ -8,7 +8,7 @@ from typing import Any
 import streams
 from streams import until
 
-from dpadmm.federation.cards import TLS_NAME
+from dpadmm.federation.certificates import TLS_NAME
 from dpadmm.federation.client.dispatch import Dispatcher
 from dpadmm.federation.client.handler import Handler
 from dpadmm.federation.grpc.agent import Party

@@ -26,7 +26,7 @@ def serve(folder: OwnerFolder, tell: Callable[[str], None], show: Callable[[dict
     Raises:
         InputError: The agent runs already, or the extra is not installed.
     """
-    from dpadmm.federation.cards import TLS_NAME
+    from dpadmm.federation.certificates import TLS_NAME
     from dpadmm.federation.client.dispatch import Dispatcher
     from dpadmm.federation.client.handler import Handler
 

@@ -154,4 +154,4 @@ def _show(found: list[Audit]) -> None:
     said = f"delta {first.delta:g}, confidence {first.confidence:.0%}; {how(first)}; by {first.measured.statistic}"
     if first.claim == "paper":
         said += f"; the claim is the paper's, the account says {first.accounted:.4g}"
-    out().print(said, markup=False, soft_wrap=True)
+    out().print(said, soft_wrap=True)

@@ -37,4 +37,4 @@ def show_report(folder: Path, quiet: bool) -> None:
     shown = opened(path.absolute().as_uri())
     if not quiet or not shown:
         where = "report" if shown else "no browser here; the report is"
-        err().print(f"{where} in {path}", markup=False, soft_wrap=True)
+        err().print(f"{where} in {path}", soft_wrap=True)

@@ -1,18 +1,28 @@
-"""Where the verbs print: results on stdout, everything else on stderr."""
+"""Where the verbs print: results on stdout, everything else on stderr.
+
+Whatever is printed passes `Console.render` here, and with it every text that came from others or from a file: what
+cannot be printed, such as an escape sequence, becomes a blank. So does what goes out as CSV. JSON escapes by itself.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeVar, overload
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console as RichConsole
+from rich.console import ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from dpadmm import _limits
+from dpadmm._files import csv_text
+from dpadmm._plain import printable
 from dpadmm.errors import InputError
 
 Number = TypeVar("Number", float, int)
@@ -33,13 +43,24 @@ Quiet = Annotated[
 ]
 
 
+class Console(RichConsole):
+    """Rich's, for text from anybody: nothing in a text is markup, and colours are added to it later."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **more)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text, kept="\n"), style, control)
+
+
 def out() -> Console:
     """Made anew each time: a test, or a pipe, may have changed stdout."""
-    return Console(highlight=False)
+    return Console()
 
 
 def err() -> Console:
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True)
 
 
 def print_json(value: Any) -> None:
@@ -47,9 +68,15 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, allow_nan=False))
 
 
+def print_csv(rows: Iterable[Sequence[Any]]) -> None:
+    """A table on stdout, for programs."""
+    typer.echo(printable(csv_text(rows, end="\n"), most=sys.maxsize, kept="\n"), nl=False)
+
+
 def print_error(error: Exception) -> None:
     """One line, whatever the message was made of."""
-    err().print(Text.assemble(("error: ", "bold red"), " ".join(str(error).split())), soft_wrap=True)
+    words = printable(" ".join(str(error).split()), _limits.MESSAGE)
+    err().print(Text.assemble(("error: ", "bold red"), words), soft_wrap=True)
 
 
 def print_warning(message: str) -> None:

@@ -52,8 +52,10 @@ def demo(as_json: AsJson = False) -> None:
     console = out()
     if not as_json:
         console.print(
-            f"[bold]DP-ADMM[/bold] on Adult: {AGENTS} agents, {ROUNDS} rounds, "
-            f"total budget epsilon {EPSILON:g}, delta {DELTA:g}\n"
+            Text.assemble(
+                ("DP-ADMM", "bold"),
+                f" on Adult: {AGENTS} agents, {ROUNDS} rounds, total budget epsilon {EPSILON:g}, delta {DELTA:g}\n",
+            )
         )
     prepared = prepare(Experiment().changed(algorithm="dp-admm", **SETTING, **BUDGET))
     with _watched(not as_json) as progress:

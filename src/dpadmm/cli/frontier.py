@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from dpadmm import _plots
+from dpadmm._files import atomic_write, csv_text
 from dpadmm.cli.console import out, table
 from dpadmm.errors import InputError
 
@@ -121,10 +121,9 @@ def write(found: Frontier, path: Path) -> None:
     from dpadmm.engine.frontier import Cell
 
     try:
-        with path.open("w", newline="") as file:
-            lines = csv.DictWriter(file, [entry.name for entry in fields(Cell)])
-            lines.writeheader()
-            lines.writerows(asdict(cell) for cell in (*found.cells, *found.non_private))
+        names = [entry.name for entry in fields(Cell)]
+        rows = ([getattr(cell, name) for name in names] for cell in (*found.cells, *found.non_private))
+        atomic_write(path, csv_text([names, *rows]))
     except OSError as error:
         raise InputError(f"--csv {str(path)!r} cannot be written: {error.strerror}.") from None
 

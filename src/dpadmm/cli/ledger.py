@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from dpadmm.cli.console import AsJson, examples, number, out, print_json, print_warning, table
+from dpadmm.cli.console import AsJson, examples, number, out, print_csv, print_json, print_warning, table
 from dpadmm.errors import InputError, Refused
 
 if TYPE_CHECKING:
@@ -262,8 +260,4 @@ def _flat(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _print_csv(rows: Iterable[Mapping[str, Any]], columns: list[str]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(rows)
-    typer.echo(text.getvalue(), nl=False)
+    print_csv([columns, *([row.get(column, "") for column in columns] for row in rows)])

@@ -217,4 +217,4 @@ def _show(result: FlowResult, summary: dict[str, Any]) -> None:
     if summary["picture"]:
         console.print(f"picture in {summary['picture']}")
     if summary["out"]:
-        console.print(f"saved in {summary['out']}", markup=False, soft_wrap=True)
+        console.print(f"saved in {summary['out']}", soft_wrap=True)

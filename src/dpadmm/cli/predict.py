@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpadmm._files import atomic_write, csv_text
-from dpadmm.cli.console import AsJson, err, examples, print_json, print_warning
+from dpadmm.cli.console import AsJson, err, examples, print_csv, print_json, print_warning
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def predict(
     header, rows = _rows(model, labels, scores.tolist())
     if output is not None:
         _write(output, csv_text([header, *rows], end="\n"))
-        err().print(f"{len(labels):,} predictions written to {output}", markup=False, soft_wrap=True)
+        err().print(f"{len(labels):,} predictions written to {output}", soft_wrap=True)
     if as_json:
         about = {
             key: model.description[key] for key in ("algorithm", "loss", "classes", "private", "simulated", "guarantee")
@@ -72,7 +72,7 @@ def predict(
             }
         )
     elif output is None:
-        typer.echo(csv_text([header, *rows], end="\n"), nl=False)
+        print_csv([header, *rows])
 
 
 def _in_order(quantiles: list[list[float]]) -> int:

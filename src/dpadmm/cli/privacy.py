@@ -88,8 +88,11 @@ def spent(
         return
     console = out()
     console.print(
-        f"{releases:,} {mechanism} release{'s' * (releases > 1)} at noise multiplier {noise_multiplier:g}: "
-        f"[bold]epsilon {least:#.5g}[/bold], delta {at:g} in total ({stated} relation)."
+        Text.assemble(
+            f"{releases:,} {mechanism} release{'s' * (releases > 1)} at noise multiplier {noise_multiplier:g}: ",
+            (f"epsilon {least:#.5g}", "bold"),
+            f", delta {at:g} in total ({stated} relation).",
+        )
     )
     shown = table(["accountant", "epsilon"])
     for name, value in found.items():
@@ -134,7 +137,8 @@ def calibrate(
         )
         return
     console = out()
-    console.print(f"noise multiplier [bold]{multiplier:#.7g}[/bold] ({mechanism}: scale of the noise / sensitivity)")
+    scale = f" ({mechanism}: scale of the noise / sensitivity)"
+    console.print(Text.assemble("noise multiplier ", (f"{multiplier:#.7g}", "bold"), scale))
     console.print(f"{releases:,} such release{'s' * (releases > 1)} spend {real}.")
 
 

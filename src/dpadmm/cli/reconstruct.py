@@ -75,7 +75,7 @@ def reconstruct(
         return
     _show(found)
     if picture is not None:
-        out().print(f"picture in {picture}", markup=False, soft_wrap=True)
+        out().print(f"picture in {picture}", soft_wrap=True)
 
 
 def _summary(found: Reconstruction, delta: float, picture: Path | None) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _show(found: Reconstruction) -> None:
         _show_values(found)
     for attack in found.attacks:
         if attack.guarantee is not None:
-            console.print(f"{_name(found, attack)}: {attack.guarantee}", markup=False, soft_wrap=True)
+            console.print(f"{_name(found, attack)}: {attack.guarantee}", soft_wrap=True)
     if not found.signs_found:
         console.print(
             "Rows were recovered times their labels, +1 or -1: the logistic loss sees nothing else.", soft_wrap=True

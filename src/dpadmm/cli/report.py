@@ -67,6 +67,6 @@ def report(
         return
     for run in document.runs:
         done = f"round {run.round:,} of {run.rounds:,}"
-        out().print(f"{run.name}: {run.state}, {done}; {run.guarantee.exact}", markup=False, soft_wrap=True)
+        out().print(f"{run.name}: {run.state}, {done}; {run.guarantee.exact}", soft_wrap=True)
     hint = " (no browser here to show it)" if shown and not seen else ""
-    out().print(f"report in {file}, {size / 1000:,.0f} kB{hint}", markup=False, soft_wrap=True)
+    out().print(f"report in {file}, {size / 1000:,.0f} kB{hint}", soft_wrap=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from dpadmm import _plots
 from dpadmm.cli.console import AsJson, err, examples, number, out, print_json, print_warning, table
@@ -143,7 +144,8 @@ def _run(chosen: list[Target], scale: str, kept: Path, place: Path, workers: int
 def _show(results: Results, place: Path, kept: Path) -> None:
     """Final numbers of every run, then the verdict."""
     target, published, console = results.target, results.published(place), out()
-    console.print(f"\n[bold]{target.paper}, {target.figure}[/bold]: {target.title} ({results.scale} scale)")
+    title = f": {target.title} ({results.scale} scale)"
+    console.print(Text.assemble("\n", (f"{target.paper}, {target.figure}", "bold"), title))
     shown = table(["run", *target.metrics, *(["the paper"] if published else []), "claimed", "true epsilon"])
     for job, outcome in results.findings:
         values = [number(outcome.value(m), ".4g") if m in outcome.tracks else "-" for m in target.metrics]
@@ -151,7 +153,7 @@ def _show(results: Results, place: Path, kept: Path) -> None:
         total = number(outcome.epsilon, ".4g") if outcome.private else "not private"
         shown.add_row(job.name, *values, *theirs, number(outcome.claimed, ".4g"), total)
     console.print(shown)
-    console.print(f"Claim: {target.claim}\n[bold]{results.sentence}[/bold]", soft_wrap=True)
+    console.print(Text.assemble(f"Claim: {target.claim}\n", (results.sentence, "bold")), soft_wrap=True)
     console.print(f"{kept / target.id}.png, .csv, .json", style="dim", soft_wrap=True)
 
 

@@ -60,4 +60,4 @@ def slope(
     shown.add_row("intercept", *(f"{value:.4f}" for value in model.intercepts))
     out().print(shown)
     if draw is not None:
-        out().print(f"picture in {draw}", markup=False, soft_wrap=True)
+        out().print(f"picture in {draw}", soft_wrap=True)

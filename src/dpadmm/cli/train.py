@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpadmm import _limits
+from dpadmm._files import read_text
 from dpadmm.cli import browser
 from dpadmm.cli.console import RUN, AsJson, Open, Quiet, err, examples, numbers, print_json, print_warning
 from dpadmm.cli.declared import FIELDS, declared, in_order, kind
@@ -134,9 +136,9 @@ def _set(given: str | None) -> str | None:
     if given is None or not given.startswith("@"):
         return given
     try:
-        return Path(given[1:]).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"--set {given}: the file cannot be read: {error}.") from None
+        return read_text(Path(given[1:]), "the set", limit=_limits.SPEC).strip()
+    except InputError as error:
+        raise InputError(f"--set {given}: {error}") from None
 
 
 def _topology(given: str | None) -> str | None:
@@ -199,7 +201,7 @@ def _run(
             hint = f"interrupted; to go on: dpadmm train --out {out} --resume"
         else:
             hint = "interrupted; with --out a run can be resumed."
-        err().print(hint, soft_wrap=True, markup=False)
+        err().print(hint, soft_wrap=True)
         raise typer.Exit(130) from None
     for warning in result.warnings:
         print_warning(warning)

@@ -71,4 +71,4 @@ def _words(run: Path, state: str) -> str:
 
 
 def _say(text: str) -> None:
-    err().print(text, markup=False, soft_wrap=True)
+    err().print(text, soft_wrap=True)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from dpadmm import _limits
+from dpadmm._archives import unpacked
+from dpadmm._files import read_bytes
 from dpadmm.errors import InputError
 
 VARIABLE = "DPADMM_DATA"
-
-_GZIP = b"\x1f\x8b"  # how every gzip file begins
 
 
 def find(dataset: str, folder: str, files: Mapping[str, str], directory: str | Path | None = None) -> dict[str, Path]:
@@ -41,11 +40,7 @@ def find(dataset: str, folder: str, files: Mapping[str, str], directory: str | P
 
 def contents(path: Path) -> bytes:
     """The bytes of a file, unpacked if it is compressed: by what it holds, since downloads often misname it."""
-    try:
-        raw = path.read_bytes()
-        return gzip.decompress(raw) if raw.startswith(_GZIP) else raw
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot read {path}: {error}; fetch or copy it again.") from None
+    return unpacked(read_bytes(path, "data file", _limits.DATA), str(path))
 
 
 def _first_file(places: list[Path], name: str) -> Path | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dpadmm._arrays import BoolArray
+from dpadmm._tables import repeated
 from dpadmm.datasets.cells import class_cells, first, no_number, no_value, number_cells
 from dpadmm.errors import InputError, unknown
 
@@ -119,9 +120,9 @@ class Encoder:
         names = [column.name for column in self.columns]
         if not names:
             raise InputError("there is no column to make features of.")
-        repeated = next((name for name in names if names.count(name) > 1), None)
-        if repeated is not None:
-            raise InputError(f"column {repeated!r} is declared twice.")
+        twice = repeated(names)
+        if twice is not None:
+            raise InputError(f"column {twice!r} is declared twice.")
         if self.divisors and len(self.divisors) != len(self.feature_names):
             raise InputError(f"{len(self.divisors)} divisors for {len(self.feature_names)} features.")
 
@@ -177,7 +178,7 @@ class Encoder:
             columns = tuple(_column(column) for column in entry["columns"])
         except KeyError as error:
             raise InputError(f"the description of an encoder lacks {error}.") from None
-        return cls(columns, tuple(entry.get("divisors", ())))
+        return cls(columns, tuple(float(each) for each in entry.get("divisors", ())))
 
 
 def _column(entry: Mapping[str, Any]) -> Column:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpadmm._tables import csv_file, parquet_file, repeated
 from dpadmm.datasets.cells import class_cells, class_numbers, numbers, texts
 from dpadmm.datasets.dataset import Dataset
 from dpadmm.datasets.encoding import Column, Encoder, Numeric
@@ -25,7 +26,7 @@ TASKS = ("classification", "regression")
 def read_table(path: str | Path, text: Collection[str] = ()) -> pyarrow.Table:
     """The file as a table of one record or more; columns in `text` are kept as written ("01" stays "01")."""
     import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import csv
 
     path = Path(path)
     suffix = path.suffix.lower()
@@ -38,11 +39,13 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> pyarrow.Table:
     try:
         if suffix == ".csv":
             written = csv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
-            table = csv.read_csv(path, convert_options=written)
+            table = csv_file(path, convert_options=written)
         else:
-            table = parquet.ParquetFile(path).read()
+            table = parquet_file(path)
         return _checked(table, str(path))
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:  # as damaged files are
         raise InputError(f"cannot read {path}: {error}") from None
 
 
@@ -147,10 +150,9 @@ def _arrow(table: Any) -> pyarrow.Table:
 
 def _checked(table: pyarrow.Table, what: str) -> pyarrow.Table:
     """A table of one record or more, whose columns have names of their own."""
-    names = table.column_names
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"{what} has more than one column named {repeated!r}.")
+    twice = repeated(table.column_names)
+    if twice is not None:
+        raise InputError(f"{what} has more than one column named {twice!r}.")
     if table.num_rows == 0:
         raise InputError(f"{what} is empty: it has columns but no records.")
     return table

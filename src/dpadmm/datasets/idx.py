@@ -6,25 +6,30 @@ big-endian 32-bit integer, and the numbers, big-endian, the last axis fastest.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from dpadmm import _limits
+from dpadmm._archives import beginning, some_arrays, unpacked
+from dpadmm._files import read_bytes
 from dpadmm.datasets.directory import contents
 from dpadmm.errors import InputError
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _MOST_AXES = 32  # what every NumPy can hold
+_LONGEST_HEADER = 4 + 4 * _MOST_AXES
+_BESIDE = 1 << 20  # bytes behind the numbers, so that the message says how many
 _ZIP = b"PK"
 
 
 def read_idx(path: str | Path) -> np.ndarray:
     """The array of an idx file, plain or compressed by gzip, in this machine's byte order."""
     path = Path(path)
-    raw = contents(path)
+    packed = read_bytes(path, "data file", _limits.DATA)
+    raw = beginning(packed, str(path), _LONGEST_HEADER)
     if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] not in _TYPES or not 1 <= raw[3] <= _MOST_AXES:
         raise InputError(
             f"{path} is not an idx file: it begins with {raw[:4].hex(' ') or 'nothing'}, not with 00 00, "
@@ -37,7 +42,9 @@ def read_idx(path: str | Path) -> np.ndarray:
     size = " x ".join(map(str, shape))
     if 0 in shape:
         raise InputError(f"{path} is empty: it holds {size} numbers.")
-    promised, held = math.prod(shape) * kind.itemsize, len(raw) - start
+    promised = math.prod(shape) * kind.itemsize
+    raw = unpacked(packed, str(path), start + promised + _BESIDE)
+    held = len(raw) - start
     if held != promised:
         wrong = "cut short" if held < promised else "too long"
         raise InputError(
@@ -55,11 +62,10 @@ def read_npz(path: str | Path, names: Sequence[str]) -> dict[str, np.ndarray]:
             f"{path} is not an npz file: it begins with {raw[:4].hex(' ') or 'nothing'}, not as a zip file."
         )
     try:
-        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
-            held = list(archive.files)
-            arrays = {name: np.asarray(archive[name]) for name in names if name in held}
-    except Exception as error:  # zip, deflate and npy each have their own ways of being damaged
-        raise InputError(f"{path} is damaged, or not of plain arrays: {error or type(error).__name__}") from None
+        found, held = some_arrays(raw, names)
+    except ValueError as error:
+        raise InputError(f"{path} is damaged, or not of plain arrays: {error}") from None
+    arrays = {name: found[name] for name in names if name in found}
     lacking = [name for name in names if name not in arrays]
     if lacking:
         raise InputError(f"{path} lacks the arrays {', '.join(lacking)}; it holds {', '.join(held) or 'none'}.")

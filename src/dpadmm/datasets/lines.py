@@ -12,12 +12,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpadmm import _limits
+from dpadmm._files import opened
+from dpadmm._tables import check_columns
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow
 
 _LINES = 20_000  # read at a time: their Python objects are the dear ones, and are gone before the next arrive
+_AT_A_TIME = 2_000_000  # cells, where there are many columns
 _MARK = b"\xef\xbb\xbf"  # with which some programs begin a file
 _BYTES = "latin-1"  # gives every byte a character, and back
 
@@ -38,21 +42,29 @@ def read_lines(path: Path) -> pyarrow.Table:
     """
     import pyarrow as pa
 
-    with path.open("rb") as file:
+    with opened(path, "file") as file:
+        first = file.readline(_limits.HEADER + 1)
+        check_columns(first, str(path))
         lines = (line.rstrip(b"\r\n") for line in file)
-        names = _cells(next(lines, b"").removeprefix(_MARK))
+        names = _cells(first.rstrip(b"\r\n").removeprefix(_MARK))
         if names is None or not any(names):
             raise InputError(f"{path}: the first line names no columns.")
-        schema = pa.schema([(name.decode(errors="replace"), pa.binary()) for name in names])
-        return pa.Table.from_batches(list(_batches(lines, schema)), schema)
+        # Large: a block of 2 GB has no place in an array of the other kind, and one long cell would fill it up.
+        schema = pa.schema([(name.decode(errors="replace"), pa.large_binary()) for name in names])
+        return pa.Table.from_batches(list(_batches(lines, schema, path)), schema)
 
 
-def _batches(lines: Iterator[bytes], schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+def _batches(lines: Iterator[bytes], schema: pyarrow.Schema, path: Path) -> Iterator[pyarrow.RecordBatch]:
+    """A line without a comma takes as much as one with all cells, so the number of lines alone says what they take."""
     import pyarrow as pa
 
-    while block := list(islice(lines, _LINES)):
+    width, count = len(schema), 0
+    while block := list(islice(lines, max(1, min(_LINES, _AT_A_TIME // width)))):
+        count += len(block)
+        if count * width > _limits.CELLS:
+            raise InputError(f"{path} has more than {_limits.CELLS // width:,} lines for its {width:,} columns.")
         columns = zip(*_records(block, len(schema)), strict=True)
-        yield pa.record_batch([pa.array(column, pa.binary()) for column in columns], schema=schema)
+        yield pa.record_batch([pa.array(column, pa.large_binary()) for column in columns], schema=schema)
 
 
 def _records(lines: Iterable[bytes], width: int) -> Iterator[list[bytes] | list[None]]:

@@ -10,7 +10,6 @@ is for TLS. A new card of the same holder is signed by the old identity as well.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -20,7 +19,6 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -28,15 +26,15 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from dpadmm._files import json_value
 from dpadmm.errors import InputError
+from dpadmm.federation.certificates import InvalidCertificate, check_certificate
 from dpadmm.privacy.events import canonical, digest
 
 VERSION = 1
 OWNER, COORDINATOR = "owner", "coordinator"
-TLS_NAME = "federation.dpadmm"  # of every certificate: a pin says whose it is, a host's name does not
 LARGEST_CARD = 8192  # characters
 KEY, SIGNATURE, PUBLIC = 32, 64, 32  # bytes
-_LARGEST_CERTIFICATE = 2048  # bytes
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TAKEN = ("server", "coordinator", "admin")
 
@@ -48,6 +46,7 @@ TERMS = "dpadmm terms"
 RELEASE = "dpadmm release"
 DECISION = "dpadmm decision"
 NEIGHBOUR = "dpadmm neighbour"
+REQUEST = "dpadmm request"
 
 
 class NotGenuine(Exception):
@@ -121,7 +120,10 @@ class Card:
         if self.replaces is not None and not is_fingerprint(self.replaces):
             raise NotGenuine("what the card replaces is no fingerprint")
         self.verify(CARD, self.signature, self.body)
-        _check_certificate(self.certificate, self.name)
+        try:
+            check_certificate(self.certificate, self.name)
+        except InvalidCertificate as error:
+            raise NotGenuine(str(error)) from None
 
     # -- as text ---------------------------------------------------------------------------------------------------
 
@@ -264,8 +266,8 @@ def strict_json(text: str | bytes, limit: int, what: str) -> Any:
     if len(text) > limit:
         raise NotGenuine(f"the {what} is longer than {limit:,} characters")
     try:
-        return json.loads(text, object_pairs_hook=once)
-    except (ValueError, RecursionError):
+        return json_value(text, object_pairs_hook=once)
+    except ValueError:
         raise NotGenuine(f"the {what} is not JSON") from None
 
 
@@ -277,30 +279,3 @@ def _from_hex(text: str) -> bytes:
     if found.hex() != text:
         raise NotGenuine("the card's keys must be hexadecimal digits")
     return found
-
-
-def _check_certificate(data: object, name: str) -> None:
-    """A TLS certificate as `Identity` makes them: of one key, signed by that key, and for nothing else."""
-    if type(data) is not bytes or len(data) > _LARGEST_CERTIFICATE:
-        raise NotGenuine("the card's certificate is none")
-    try:
-        found = x509.load_der_x509_certificate(data)
-        key = found.public_key()
-        if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
-            raise NotGenuine("the card's certificate must be for a key on the curve P-256")
-        found.verify_directly_issued_by(found)
-        kinds = {extension.oid: extension.value for extension in found.extensions}
-        names = kinds.get(x509.SubjectAlternativeName.oid)
-        limits = kinds.get(x509.BasicConstraints.oid)
-        holder = [attribute.value for attribute in found.subject]
-        lasting = found.not_valid_before_utc <= found.not_valid_after_utc
-    except NotGenuine:
-        raise
-    except Exception:  # whatever a parser finds wrong with what strangers sent
-        raise NotGenuine("the card's certificate is none, or is not signed by its own key") from None
-    if not isinstance(limits, x509.BasicConstraints) or limits.ca:
-        raise NotGenuine("the card's certificate must not sign others")
-    if not isinstance(names, x509.SubjectAlternativeName) or list(names) != [x509.DNSName(TLS_NAME)]:
-        raise NotGenuine(f"the card's certificate must be for {TLS_NAME!r}")
-    if holder != [name] or not lasting:
-        raise NotGenuine("the card's certificate is for another name, or for no time")

@@ -23,6 +23,7 @@ DEEPEST = 8  # values inside each other
 MOST = 100_000  # values in one value, keys not counted
 LONGEST_TEXT = 2_000_000  # bytes; the terms of a run with many owners are the longest text
 LONGEST_METHOD = 32
+LONGEST_WAIT = 60.0  # seconds that the receivers of letters may take
 
 _WHOLE, _FLOAT, _LENGTH = struct.Struct(">q"), struct.Struct(">d"), struct.Struct(">I")
 _NONE, _FALSE, _TRUE, _INT, _REAL, _TEXT, _BYTES, _LIST, _DICT = b"N", b"F", b"T", b"i", b"f", b"s", b"b", b"l", b"d"
@@ -104,6 +105,27 @@ def decode(data: Any) -> Any:
     if reader.place != len(data):
         raise FrameError("bytes are left behind the value")
     return value
+
+
+def letters_in(value: Any) -> tuple[str, int, dict[str, bytes], float]:
+    """What a node asks the coordinator to pass on to its neighbours.
+
+    Args:
+        value: What arrived, decoded.
+
+    Returns:
+        Run, round, a letter for each receiver, and the seconds that they may take.
+
+    Raises:
+        FrameError: It is no such message.
+    """
+    kinds = {"run": str, "round": int, "letters": dict, "timeout": float}
+    if type(value) is not dict or {name: type(part) for name, part in value.items()} != kinds:
+        raise FrameError("it told its neighbours nothing that can be passed on")
+    run, round, letters, seconds = (value[name] for name in kinds)
+    if not letters or any(type(sealed) is not bytes for sealed in letters.values()) or seconds <= 0.0:
+        raise FrameError("it told its neighbours nothing that can be passed on")
+    return run, round, letters, min(seconds, LONGEST_WAIT)
 
 
 class _Writer:

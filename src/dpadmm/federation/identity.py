@@ -8,7 +8,6 @@ It lies in a private folder (`_private_files`). Only the card leaves it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
@@ -16,7 +15,6 @@ from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -30,7 +28,6 @@ from dpadmm.federation.cards import (
     CARD,
     PUBLIC,
     ROTATION,
-    TLS_NAME,
     Card,
     NotGenuine,
     body_of,
@@ -39,6 +36,7 @@ from dpadmm.federation.cards import (
     signed_bytes,
     strict_json,
 )
+from dpadmm.federation.certificates import make_certificate
 from dpadmm.privacy.events import canonical
 
 KEYS_FILE = "keys.json"
@@ -46,7 +44,6 @@ DAYS = 365  # that a certificate is valid
 _LONGEST = 3650
 _LARGEST_FILE = 20_000  # bytes
 _KEYS = ("identity", "sealing", "tls")
-_EARLIER = timedelta(hours=1)  # clocks differ
 
 _Key = Ed25519PrivateKey | X25519PrivateKey | ec.EllipticCurvePrivateKey
 
@@ -81,7 +78,7 @@ class Identity:
             raise InputError(f"a card is valid for 1 to {_LONGEST} days, not for {days}.")
         identity, sealing = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
         tls = ec.generate_private_key(ec.SECP256R1())
-        certificate = _certificate(name, tls, days)
+        certificate = make_certificate(name, tls, days)
         public = identity.public_key().public_bytes_raw(), sealing.public_key().public_bytes_raw(), certificate
         replaces = None if before is None else before.card.fingerprint
         body = canonical(body_of(name, role, *public, replaces))
@@ -179,23 +176,6 @@ class Identity:
     @property
     def tls_certificate_pem(self) -> bytes:
         return self.card.certificate_pem
-
-
-def _certificate(name: str, key: ec.EllipticCurvePrivateKey, days: int) -> bytes:
-    now, holder = datetime.now(UTC), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(holder)
-        .issuer_name(holder)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _EARLIER)
-        .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(TLS_NAME)]), critical=False)
-        .sign(key, SHA256())
-    )
-    return made.public_bytes(Encoding.DER)
 
 
 def _pem(key: _Key) -> bytes:

@@ -63,12 +63,6 @@ def release_parts(
     return run, digest, str(step), value, canonical(seal)
 
 
-def sayable(text: object, most: int = 500) -> str:
-    """A text from somebody else as it may be written down and shown: short, and without control characters."""
-    words = text if type(text) is str else type(text).__name__
-    return "".join(letter if letter.isprintable() else " " for letter in words[:most])
-
-
 def release_in(reply: Any, dimension: int, longest: float) -> tuple[FloatArray, Seal | None]:
     """The release of a reply that has one."""
     if not isinstance(reply, Mapping) or type(reply.get("value")) is not bytes:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import IntArray
+from dpadmm._plain import plain
 from dpadmm._ranges import EPSILONS
 from dpadmm._threads import one_thread_pool
 from dpadmm.admm.algorithm import Plan
@@ -295,7 +296,7 @@ class Agent:
     def _refusal(self, reason: str, told: str | None = None) -> Refused:
         """Notes a refusal; if even that cannot be written, the refusal still stands."""
         with suppress(Refused):
-            self.ledger.refuse(reason)
+            self.ledger.refuse(plain(reason))
         return Refused(reason, told=told)
 
 

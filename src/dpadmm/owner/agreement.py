@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._fields import from_table, names, typed
+from dpadmm._files import json_value
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError
 from dpadmm.owner.request import is_name
@@ -124,8 +124,8 @@ class Agreement:
             InputError: It says none.
         """
         try:
-            entries = json.loads(text)
-        except (ValueError, RecursionError):
+            entries = json_value(text)
+        except ValueError:
             raise InputError("the terms cannot be read.") from None
         if not isinstance(entries, dict) or sorted(entries) != sorted(names(cls)):
             raise InputError("the terms are not complete.")

@@ -38,6 +38,7 @@ from dp_accounting import (
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from numpy.typing import NDArray
 
+from dpadmm._files import json_value
 from dpadmm.errors import unknown
 
 __all__ = [
@@ -236,7 +237,7 @@ def unpack(data: bytes) -> dict[str, NDArray[Any]]:
     """The arrays written by `pack`, bit for bit."""
     about, _, numbers = data.partition(b"\n")
     found, start = {}, 0
-    for name, kind, shape in json.loads(about):
+    for name, kind, shape in json_value(about):
         dtype = np.dtype(kind)
         count = math.prod(shape)
         found[name] = np.frombuffer(numbers, dtype, count, start).reshape(shape).copy()

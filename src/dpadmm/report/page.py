@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from dpadmm._files import atomic_write
+from dpadmm._files import atomic_write, opened
 from dpadmm.errors import InputError
 from dpadmm.report.document import Document
 
@@ -78,7 +78,7 @@ def check(path: Path, force: bool = False) -> None:
     if not path.absolute().parent.is_dir():
         raise InputError(f"-o {str(path)!r}: there is no folder {str(path.absolute().parent)!r}.")
     if path.exists() and not force:
-        with path.open("rb") as file:
+        with opened(path, "-o") as file:
             if MARK not in file.read(_HEAD):
                 raise InputError(f"-o {str(path)!r} is not a report of dpadmm; --force writes over it all the same.")
 

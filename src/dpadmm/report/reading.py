@@ -10,8 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from dpadmm import _limits
 from dpadmm._fields import names
-from dpadmm._files import read_json, read_text
+from dpadmm._files import json_value, read_json, read_text
 from dpadmm.engine.output.status import alive
 from dpadmm.errors import InputError
 from dpadmm.owner.agreement import Agreement
@@ -75,7 +76,7 @@ def read(path: Path) -> Found:
     spec = path / "spec.toml"
     if not spec.exists():
         raise NotYet(f"{str(path)!r} is not the folder of a run: there is no spec.toml in it.")
-    text = read_text(spec, "spec file")
+    text = read_text(spec, "spec file", limit=_limits.SPEC)
     network = _json(path / "network.json")
     kind: Kind = "simulation"
     if (path / "columns.toml").exists():
@@ -184,9 +185,9 @@ def _of_terms(text: str) -> Mapping[str, Any]:
 def _in_todays_words(text: str) -> str:
     """Terms of 0.1.0, which named a precision, as the same terms are written today: only to be reported."""
     try:
-        terms = json.loads(text)
+        terms = json_value(text)
         run = terms["run"]
-    except (ValueError, RecursionError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return text
     if not isinstance(run, dict) or "precision" not in run:
         return text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import ArrowException, csv, float64, int64
 
+from dpadmm import _limits
+from dpadmm._files import read_bytes
+from dpadmm._tables import csv_bytes
 from dpadmm.errors import InputError
 
 _NODE_PLACES = ("run", "round", "node")
@@ -44,6 +46,7 @@ def read_history(path: Path) -> Table | None:
         return None
     runs, column = np.unique(found.pop("run"), return_inverse=True)
     rounds, row = np.unique(found.pop("round"), return_inverse=True)
+    _check_grid(path, rounds.size, runs.size, row.size)
     table = {}
     for name, values in found.items():
         table[name] = np.full((rounds.size, runs.size), np.nan)
@@ -57,7 +60,7 @@ def read_nodes(path: Path) -> Nodes | None:
     if found is None:
         return None
     _check_named(path, found)
-    return _nodes_of(found, int(found["run"].min()))
+    return _nodes_of(path, found, int(found["run"].min()))
 
 
 def disagreement(folder: Path, run: int) -> Nodes:
@@ -70,7 +73,7 @@ def disagreement(folder: Path, run: int) -> Nodes:
     runs = columns["run"]
     if run not in runs:
         raise InputError(f"{str(path)!r}: there is no run {run}; there are {runs.min()} to {runs.max()}.")
-    found = _nodes_of(columns, run)
+    found = _nodes_of(path, columns, run)
     values = found.disagreement
     if (runs == run).sum() != values.size or not np.all((values >= 0.0) & (values < np.inf)):
         raise InputError(
@@ -88,13 +91,22 @@ def _check_named(path: Path, columns: Mapping[str, Any]) -> None:
         )
 
 
-def _nodes_of(columns: Mapping[str, NDArray[Any]], run: int) -> Nodes:
+def _nodes_of(path: Path, columns: Mapping[str, NDArray[Any]], run: int) -> Nodes:
     chosen = columns["run"] == run
     rounds, row = np.unique(columns["round"][chosen], return_inverse=True)
     nodes, column = np.unique(columns["node"][chosen], return_inverse=True)
+    _check_grid(path, rounds.size, nodes.size, row.size)
     values = np.full((rounds.size, nodes.size), np.nan)
     values[row, column] = columns["disagreement"][chosen]
     return Nodes(run, rounds, nodes.tolist(), values)
+
+
+def _check_grid(path: Path, rounds: int, others: int, rows: int) -> None:
+    """A table has a place for every round of every run or node; a file of few rows must not ask for many places."""
+    if rounds * others > _limits.GAPS * rows:
+        raise InputError(
+            f"{str(path)!r} has {rows:,} rows for {rounds:,} rounds of {others:,} runs or nodes; most of it is missing."
+        )
 
 
 def _columns(path: Path, places: tuple[str, ...], growing: bool = True) -> dict[str, NDArray[Any]] | None:
@@ -102,26 +114,27 @@ def _columns(path: Path, places: tuple[str, ...], growing: bool = True) -> dict[
 
     Of a table that is growing, a last line without its end is still being written, and is left for the next look.
     """
-    try:
-        whole = path.read_bytes()
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    whole = read_bytes(path, "table", _limits.TABLE)
     lines = whole[: whole.rfind(b"\n") + 1] if growing else whole.removesuffix(b"\n") + b"\n"
-    header = lines.partition(b"\n")[0].decode(errors="replace").strip().split(",")
+    header = lines.partition(b"\n")[0].decode(errors="replace").strip().split(",", _limits.METRICS)
     if lines.count(b"\n") < 2:
         return None
-    if header[: len(places)] != list(places) or len(set(header)) < len(header):
+    if header[: len(places)] != list(places) or len(set(header)) < len(header) or len(header) > _limits.METRICS:
         raise InputError(f"{str(path)!r} must begin with the columns {', '.join(places)}.")
     types = {name: int64() if name in places else float64() for name in header}
     try:
-        table = csv.read_csv(BytesIO(lines), convert_options=csv.ConvertOptions(column_types=types))
+        table = csv_bytes(
+            lines, repr(str(path)), _limits.METRICS, convert_options=csv.ConvertOptions(column_types=types)
+        )
     except ArrowException as error:
         place = re.search(r"column #(\d+)", str(error))
         if place is None:
             raise InputError(f"{str(path)!r} cannot be read: {error}.") from None
         raise _not_numbers(path, header[int(place[1])], places) from None
+    if table.column_names != header:  # quotation marks, or what is not UTF-8
+        raise InputError(f"{str(path)!r} must begin with the columns {', '.join(places)}.")
     for name in places:
         if table[name].null_count:
             raise _not_numbers(path, name, places)

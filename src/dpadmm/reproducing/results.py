@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpadmm._files import atomic_write, csv_text, read_json, write_json
+from dpadmm import _limits
+from dpadmm._files import atomic_write, csv_text, read_json, read_text, write_json
 from dpadmm.errors import InputError
 from dpadmm.reproducing.checks import CheckResult, Finding, answers, verdict
 from dpadmm.reproducing.outcome import Outcome, Track, kept
@@ -54,8 +55,7 @@ class Results:
         source = self.target.published
         if source is None:
             return {}
-        with (folder / "published" / source.file).open() as file:
-            rows = list(csv.DictReader(file))
+        rows = list(csv.DictReader(read_text(folder / "published" / source.file, "table").splitlines()))
         found = {}
         for job, outcome in self.findings:
             places = {**job.settings, **{axis: point.value for axis, point in job.place.items()}, "curve": job.curve}
@@ -155,8 +155,7 @@ Tracks = dict[tuple[str, tuple[str, ...]], dict[str, tuple[tuple[int, ...], Trac
 def _tracks(path: Path) -> Tracks:
     """By curve and cell, by metric: rounds and their track."""
     gathered: dict[tuple[str, tuple[str, ...]], dict[str, list[Sequence[str]]]] = {}
-    with path.open() as file:
-        header, *rows = list(csv.reader(file))
+    header, *rows = list(csv.reader(read_text(path, "table", limit=_limits.TABLE).splitlines()))
     width = len(header) - len(COLUMNS)
     for curve, *rest in rows:
         cell = tuple(text for text in rest[: width - 1] if text)

@@ -17,7 +17,6 @@ values = ["Female", "Male"]
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +28,7 @@ import tomli_w
 
 from dpadmm._arrays import BoolArray
 from dpadmm._fields import from_table, names
-from dpadmm._files import parse_toml, read_text
+from dpadmm._files import json_value, parse_toml, read_text
 from dpadmm.datasets.cells import class_cells, class_numbers, number_cells, numbers
 from dpadmm.datasets.curves.encoder import CurveEncoder
 from dpadmm.datasets.dataset import Encodes
@@ -74,10 +73,10 @@ class Schema:
     @cached_property
     def encoder(self) -> Encodes:
         try:
-            entry = json.loads(self.features)
-        except (ValueError, RecursionError):
+            entry = json_value(self.features)
+        except ValueError:
             raise InputError("the columns cannot be read.") from None
-        found = _understood(entry, "the terms")
+        found = understood(entry, "the terms")
         if found.divisors:
             raise InputError("the columns have divisors, which are taken from data; declare low and high instead.")
         return found
@@ -119,7 +118,7 @@ class Schema:
     def dumps(self) -> str:
         """As columns.toml."""
         classes = {"classes": list(self.classes)} if self.classes else {}
-        return tomli_w.dumps({"target": self.target, **classes, **json.loads(self.features)})
+        return tomli_w.dumps({"target": self.target, **classes, **json_value(self.features)})
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any], where: str = "the columns") -> Schema:
@@ -127,7 +126,7 @@ class Schema:
         if (written.columns is None) == (written.curve is None):
             raise InputError(f"{where}: columns or a curve are needed, and not both.")
         described = {name: entry[name] for name in ("columns", "curve") if name in entry}
-        return cls.of(_understood(described, where), written.target, written.classes)
+        return cls.of(understood(described, where), written.target, written.classes)
 
     @classmethod
     def from_fields(cls, entry: Any) -> Schema:
@@ -145,7 +144,7 @@ class Schema:
         return cls.loads(read_text(path, "columns", "TOML"), str(path))
 
 
-def _understood(entry: Any, where: str) -> Encodes:
+def understood(entry: Any, where: str) -> Encodes:
     """The encoder that is described; anything may come from others."""
     try:
         found = (CurveEncoder if "curve" in entry else Encoder).from_dict(entry)

@@ -9,6 +9,7 @@ from typing import Any
 
 import tomli_w
 
+from dpadmm import _limits
 from dpadmm._fields import names
 from dpadmm._files import parse_toml, read_text
 from dpadmm.errors import InputError, unknown
@@ -74,4 +75,4 @@ def loads(text: str, where: str = "the spec", ended: bool = False, base: Path | 
 
 def read(path: Path) -> Experiment:
     """An experiment from a spec file."""
-    return loads(read_text(path, "spec file"), where=str(path), base=Path(path).parent)
+    return loads(read_text(path, "spec file", limit=_limits.SPEC), where=str(path), base=Path(path).parent)

@@ -82,5 +82,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.edges' cannot be read"):
         read_topology(tmp_path / "none.edges")
     (tmp_path / "picture.edges").write_bytes(b"\xff\xfe\x00\x01")
-    with pytest.raises(InputError, match=r"picture\.edges' cannot be read"):
+    with pytest.raises(InputError, match=r"picture\.edges' is not text"):
         read_topology(tmp_path / "picture.edges")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from record_databases import Database
 
-from dpadmm.federation.client.sources import PASSWORD
+from dpadmm.federation.client.databases import PASSWORD
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from record_databases import MARKER, PLAIN, ROWS, SELECT, keep_quiet, refusal
 
 from dpadmm.errors import InputError
 from dpadmm.federation.client import sources
-from dpadmm.federation.client.sources import PASSWORD, RecordSource
+from dpadmm.federation.client.databases import PASSWORD
+from dpadmm.federation.client.sources import RecordSource
 
 
 @pytest.mark.parametrize(

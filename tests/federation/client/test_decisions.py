@@ -209,7 +209,7 @@ def test_proposal_under_another_policy_takes_the_place_of_the_first(north: Decis
 
 
 def test_whoever_asks_cannot_fill_the_disk(north: Decisions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 3)
+    monkeypatch.setattr(module._limits, "WAITING", 3)
     for number in range(3):
         north.ask(replace(PROPOSAL, run=f"run-{number}"), TOLD)
     with pytest.raises(Refused, match="too many runs wait"):

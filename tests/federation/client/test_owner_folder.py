@@ -183,7 +183,7 @@ def test_log_has_the_last_events(north: OwnerFolder) -> None:
 
 
 def test_log_that_is_too_long_is_put_aside_once(north: OwnerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGEST_LOG", 500)
+    monkeypatch.setattr(module, "LOG", 500)
     for number in range(100):
         north.note("refused", number=number)
     files = ["events.old.jsonl", "events.jsonl"]

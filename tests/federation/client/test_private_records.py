@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from handlers import ZEROS, handler, join, joined, log, reason, untouched, why
 
-from dpadmm.federation.client.sources import PASSWORD
+from dpadmm.federation.client.databases import PASSWORD
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
 GENERIC = "this owner's records are not as agreed; 'dpadmm agent check' tells the owner why."

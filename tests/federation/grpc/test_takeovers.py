@@ -1,11 +1,8 @@
-"""What took over an owner's machine in 0.1.0, tried again (shared/counterexamples/owner_machine).
+"""What took over an owner's machine in 0.1.0, tried again over streams; ../test_counterexamples.py names all of it.
 
-rce.py                     a coordinator's job was unpacked before it was looked at, and ran: an archive is bytes here
-rce.py, from an owner      an honest server relayed commands between owners: only sealed letters reach another agent
-tls.py                     any key of the federation passed for the server's: only the pinned certificate does
-local*.py, pose*.py        a listener inside FLARE took anybody for the coordinator: processes/test_federation.py shows
-                           that an agent listens nowhere and has no children
-planted.py, kit_tests.py   what lies in a kit: there is no kit; client/test_owner_folder.py has the state's checks
+rce.py: a coordinator's job was unpacked before it was looked at, and ran; an archive is bytes here. An honest server
+relayed commands between owners; only sealed letters reach another agent. tls.py: any key of the federation passed for
+the server's; only the pinned certificate does.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from dialled_federation import Town
 from evil_coordinator import WELCOME, Evil, request
 from streams import until
 
-from dpadmm.federation.cards import TLS_NAME
+from dpadmm.federation.certificates import TLS_NAME
 from dpadmm.federation.client.dispatch import METHODS, Dispatcher
 from dpadmm.federation.client.handler import Handler
 from dpadmm.federation.frames import decode, encode

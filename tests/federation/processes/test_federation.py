@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -21,8 +23,10 @@ from dpadmm.engine.loop import rounds
 from dpadmm.engine.output.model import Model
 from dpadmm.engine.prepare import prepare
 from dpadmm.engine.run import train
+from dpadmm.federation.server.run_folder import RunFolder
 from dpadmm.privacy.ledger.verify import verify
 from dpadmm.release.random_bits import SeededRandomness
+from dpadmm.spec.toml import dumps
 
 MARK = 61.80339887498949  # an age that nobody else has
 RING = {"algorithm": "private-r-admm", "topology": "ring:3"}
@@ -172,6 +176,33 @@ def test_a_coordinator_that_asks_for_more_gets_nothing_more(process_federation: 
         assert any("other terms" in str(reason) for reason in reasons)
         assert any("other inputs" in str(reason) for reason in reasons)
         assert any("no such step" in str(reason) for reason in reasons)
+
+
+def test_a_run_goes_on_after_submit_and_the_coordinator_were_killed(
+    process_federation: ModuleType, place: Any, tmp_path: Path
+) -> None:
+    rounds = 800  # so that both are killed in the middle of it
+    spec = tmp_path / "killed.toml"
+    spec.write_text(dumps(place.small_federation.experiment(rounds=rounds, timeout=30.0)))
+    words = [*process_federation.COMMAND, "submit", str(spec), "--federation", str(place.federation.folder), "--quiet"]
+    submitting = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    folder = RunFolder(place.federation.runs / "killed")
+
+    def round() -> int:
+        known = (folder.path / "status.json").exists()
+        return (folder.status().get("round") or 0) if known else 0
+
+    process_federation.until(lambda: round() >= 20)
+    submitting.kill()
+    assert submitting.wait() == -signal.SIGKILL
+    then = round()
+    process_federation.until(lambda: round() > then)
+    place.kill("coordinator")
+    assert round() < rounds
+    place.start("coordinator")
+    assert place.run(folder)["state"] == "finished"
+    assert np.array_equal(Model.load(folder.path).coefficients, simulated(place, rounds=rounds))
+    assert released(place, "killed") == dict.fromkeys(place.owners, rounds)
 
 
 def test_an_owner_whose_card_is_removed_is_cut_off_and_one_that_is_added_again_is_back(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from small_federation import SCHEMA
 
-import dpadmm.federation.identity as module
+import dpadmm.federation.certificates as module
 from dpadmm.errors import InputError
 from dpadmm.federation.cards import COORDINATOR, OWNER, Card, NotGenuine
 from dpadmm.federation.identity import Identity

@@ -11,8 +11,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from dpadmm import _limits
 from dpadmm._arrays import IntArray
-from dpadmm.admm.topology.named import refuse_size
+from dpadmm._files import json_value, read_text
+from dpadmm.admm.topology.named import MOST_EDGES, refuse_size
 from dpadmm.errors import InputError
 
 LONGEST = 100_000_000  # characters: the most edges that a graph may have, between six-digit numbers
@@ -56,8 +58,8 @@ def listed(text: str, names: Sequence[str] | None = None) -> Listed:
 
 def _edges(text: str) -> list[list[Any]]:
     try:
-        found = json.loads(text, object_pairs_hook=_once, parse_constant=_constant)
-    except (ValueError, RecursionError) as error:
+        found = json_value(text, 4 * MOST_EDGES, object_pairs_hook=_once, parse_constant=_constant)
+    except ValueError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"graph {text[:50]!r}: not JSON ({error}); write {_FORM}.") from None
@@ -118,10 +120,7 @@ def _constant(word: str) -> NoReturn:
 def read_topology(path: Path) -> str:
     """A file as the text that `parse` reads: JSON as it is, NetworkX's adjacency lists (.adjlist), and in any other
     file an edge per line: two labels with spaces or a comma between them, and # before what is no edge."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise InputError(f"graph file {str(path)!r} cannot be read: {error}.") from None
+    text = read_text(Path(path), "graph file", limit=_limits.SPEC).removeprefix("\ufeff")
     kind = Path(path).suffix.lower()
     if kind == ".json":
         return text

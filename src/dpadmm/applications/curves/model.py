@@ -50,8 +50,11 @@ class CurveModel:
         given, coefficients = (found := Model.load(folder)).description, found.coefficients
         if not given.get("basis"):
             raise InputError(f"the model in {str(folder)!r} is not one of curves; it has no coefficient function.")
-        smoothing = ((given["encoder"] or {}).get("curve") or {}).get("smoothing", 0.0)
-        basis = parse(given["basis"])
+        basis, curve, levels = parse(given["basis"]), (given["encoder"] or {}).get("curve"), max(len(found.levels), 1)
+        smoothing = curve.get("smoothing", 0.0) if isinstance(curve, dict) else 0.0
+        fits = coefficients.size in (levels * basis.size, levels * (basis.size + 1))
+        if not fits or not isinstance(smoothing, int | float) or not isinstance(given["norm_bound"], int | float):
+            raise InputError(f"the model in {str(folder)!r} does not say what a model of curves says; was it changed?")
         bound, guarantee = given["norm_bound"], given["guarantee"]
         return cls._made(basis, given["loss"], found.levels, coefficients, bound, smoothing, guarantee, None)
 

@@ -10,16 +10,21 @@ from pathlib import Path
 
 import numpy as np
 
+from dpadmm import _limits
 from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._files import read_bytes
+from dpadmm._plain import plain
 from dpadmm.applications.power_flow.build import Case, CaseTable, build
 from dpadmm.applications.power_flow.network import Network
 from dpadmm.errors import InputError, unknown
 
 NEEDED = ("baseMVA", "bus", "gen", "branch")
 FIELDS = (*NEEDED, "gencost", "dcline", "version")
-ASSIGNMENT = re.compile(rf"\bmpc\.({'|'.join(FIELDS)})\b[ \t]*(\(.*?\))?[ \t]*=(?!=)[ \t\n]*")
+FIELD = re.compile(rf"\bmpc\.({'|'.join(FIELDS)})\b[ \t]*+(?:(\()|=(?!=)[ \t\n]*+)")
+INDEXED = re.compile(r"\)[ \t]*+=(?!=)")  # as in mpc.bus(1, 2) = 3
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[Ii]nf|NaN|nan)")
 END = re.compile(r"[ \t]*(?:[;,\n]|\Z)")  # of a statement
+OPENS, CLOSES = "%{", "%}"  # each alone on its line, around comments
 CONTINUED = "\0"  # in place of "...": the newline after it ends no row
 
 
@@ -34,20 +39,26 @@ def read_case(path: str | Path) -> Case:
     if not path.is_file():
         raise InputError(f"there is no file {path}.")
     # Names in comments come in all encodings; nothing that is read lies outside ASCII.
-    return _Reader(str(path), path.read_text(encoding="utf-8", errors="replace")).case(path.stem)
+    text = read_bytes(path, "case file", _limits.CASE).decode(errors="replace")
+    return _Reader(str(path), text.replace("\r\n", "\n").replace("\r", "\n")).case(path.stem)
 
 
 class _Reader:
-    """The text of one file without its comments, and where in it the fields are given."""
+    """The text of one file without its comments, and where in it the fields are given.
+
+    Nothing is computed, only numbers are read. Each pattern passes over the text once, whatever is in it.
+    """
 
     def __init__(self, source: str, text: str) -> None:
         self.source = source
-        text = re.sub(r"^[ \t]*%\{[ \t]*$.*?^[ \t]*%\}[ \t]*$", _blank, text, flags=re.MULTILINE | re.DOTALL)
-        self.text = re.sub(r"\.\.\..*", CONTINUED, re.sub(r"%.*", "", text))
+        self.text = re.sub(r"\.\.\..*", CONTINUED, re.sub(r"%.*", "", _without_blocks(text)))
         self.newlines = [match.start() for match in re.finditer("\n", self.text)]
         self.starts: dict[str, int] = {}  # where the value of each field begins
-        for match in ASSIGNMENT.finditer(self.text):
+        indexed = [match.start() for match in INDEXED.finditer(self.text)]
+        for match in FIELD.finditer(self.text):
             field, index = match.groups()
+            if index is not None and not self.assigned(match.end(), indexed):
+                continue
             if index is not None or field in self.starts:
                 raise self.error(
                     match.start(),
@@ -55,6 +66,11 @@ class _Reader:
                     "and save the result with savecase.",
                 )
             self.starts[field] = match.end()
+
+    def assigned(self, position: int, indexed: list[int]) -> bool:
+        """Whether a bracket that is opened here is closed on the same line, with = behind it."""
+        place = bisect_left(indexed, position)
+        return place < len(indexed) and self.line(indexed[place]) == self.line(position)
 
     def case(self, name: str) -> Case:
         missing = [f"mpc.{field}" for field in NEEDED if field not in self.starts]
@@ -90,9 +106,9 @@ class _Reader:
         position = start + 1
         for row in re.split(rf"(;|(?<!{CONTINUED})\n)", self.text[start + 1 : end]):
             words = list(re.finditer(r"[^\s,;\0]+", row))
-            wrong = next((word for word in words if not NUMBER.fullmatch(word[0])), None)
+            wrong = next((word for word in words if not is_number(word[0])), None)
             if wrong is not None:
-                raise self.error(position + wrong.start(), f"{wrong[0]!r} in mpc.{field} is not a number.")
+                raise self.error(position + wrong.start(), f"{plain(wrong[0], 40)!r} in mpc.{field} is not a number.")
             if words:
                 at = position + words[0].start()
                 if rows and len(words) != len(rows[0]):
@@ -113,8 +129,23 @@ class _Reader:
         return InputError(f"{self.source}, line {self.line(position)}: {message}")
 
 
-def _blank(match: re.Match[str]) -> str:
-    return "\n" * match[0].count("\n")
+def is_number(word: str) -> bool:
+    """Whether a word is a number as case files write them, and no longer than one."""
+    return len(word) <= _limits.NUMBER and NUMBER.fullmatch(word) is not None
+
+
+def _without_blocks(text: str) -> str:
+    """The same lines, empty where they are comments between %{ and %}; a block that is not closed is none."""
+    lines = text.split("\n")
+    marks = [(number, line.strip(" \t")) for number, line in enumerate(lines) if line.strip(" \t") in (OPENS, CLOSES)]
+    begun = None
+    for number, mark in marks:
+        if mark == OPENS and begun is None:
+            begun = number
+        elif mark == CLOSES and begun is not None:
+            lines[begun : number + 1] = [""] * (number + 1 - begun)
+            begun = None
+    return "\n".join(lines)
 
 
 NAMES = ("case14", "case118", "case300")  # of pypower, which ships the IEEE cases

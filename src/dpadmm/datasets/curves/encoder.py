@@ -102,7 +102,7 @@ class CurveEncoder:
             basis, smoothing = curve["basis"], float(curve["smoothing"])
         except KeyError as error:
             raise InputError(f"the description of an encoder of curves lacks {error}.") from None
-        return cls(columns, times, basis, smoothing, tuple(curve.get("divisors", ())))
+        return cls(columns, times, basis, smoothing, tuple(float(each) for each in curve.get("divisors", ())))
 
 
 def find_columns(names: Iterable[str], prefix: str) -> tuple[tuple[str, ...], tuple[float, ...]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpadmm._tables import csv_bytes
 from dpadmm.datasets.cells import first, numbers, place, texts
 from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.curves import Curves
@@ -128,9 +128,8 @@ def _by_station(path: Path, names: list[str]) -> np.ndarray:
 
 def _table(path: Path) -> pyarrow.Table:
     import pyarrow as pa
-    from pyarrow import csv
 
     try:
-        return csv.read_csv(io.BytesIO(contents(path)))
+        return csv_bytes(contents(path), str(path))
     except pa.ArrowException as error:
         raise InputError(f"cannot read {path}: {error}; fetch or copy it again.") from None

@@ -7,15 +7,13 @@ uninterrupted one bit for bit. A simulation's file holds solver memory, and must
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 
+from dpadmm._archives import read_arrays
 from dpadmm._files import atomic_open
 from dpadmm.admm.state import State
 from dpadmm.engine.output.history import History
@@ -23,8 +21,6 @@ from dpadmm.errors import InputError
 
 _HISTORY = "history."
 _SERIES = 2  # counts the changes of what a seed comes to; files of 0.1.0 do not say theirs, which was 1
-# What NumPy and its archives raise for bytes that are none of theirs.
-_UNREADABLE = (OSError, ValueError, EOFError, KeyError, RuntimeError, BadZipFile, struct.error, zlib.error)
 
 Whole = TypeVar("Whole")
 
@@ -94,11 +90,9 @@ def refuse_earlier(folder: Path) -> None:
 def _opened(path: Path) -> dict[str, Any]:
     """The arrays of a file of today's numbers."""
     try:
-        # Opened here, because NumPy leaves a file open that it cannot make sense of.
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = dict(file)
+        arrays: dict[str, Any] = read_arrays(path)
         _, series = arrays["digest"], int(arrays.get("series", 1))
-    except _UNREADABLE as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise InputError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run again.") from None
     if series != _SERIES:
         made = "0.1.0" if series < _SERIES else "a later version"

@@ -19,7 +19,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from dpadmm import _limits
 from dpadmm._fields import from_table
+from dpadmm._plain import plain
 from dpadmm._private_files import move_private, private_folder, read_private, write_private
 from dpadmm.errors import InputError, Refused
 from dpadmm.federation.cards import DECISION, Card, NotGenuine, is_fingerprint, strict_json
@@ -27,7 +29,6 @@ from dpadmm.federation.identity import Identity
 from dpadmm.privacy.events import canonical, digest
 
 APPROVE, DECLINE, STOP = "approve", "decline", "stop"
-MOST_WAITING = 50  # runs that wait at a time: whoever asks must not fill the disk
 LARGEST = 1_000_000  # bytes of a file here
 
 
@@ -79,12 +80,13 @@ class Decisions:
         for id, entry in known.items():  # asked under an older policy, say: what it would have cost is out of date
             if (entry["proposal"]["run"], entry["proposal"]["terms"]) == (proposal.run, proposal.terms):
                 self._place("waiting", id).unlink(missing_ok=True)
-        if len(known) >= MOST_WAITING:
+        if len(known) >= _limits.WAITING:  # whoever asks must not fill the disk
             raise Refused("too many runs wait for this owner's decision.")
         entry = {"proposal": asdict(proposal), "told": dict(told)}
         text = canonical(entry)
-        if len(text) > LARGEST:
-            text = canonical({**entry, "told": {name: told[name] for name in ("run", "sentence") if name in told}})
+        if len(text) > _limits.PROPOSAL:
+            short = {name: plain(told[name], _limits.MESSAGE) for name in ("run", "sentence") if name in told}
+            text = canonical({**entry, "told": short})
         write_private(self._place("waiting", proposal.id), text)
         return True
 

@@ -1,7 +1,8 @@
 """Which methods a coordinator may call, and the handler's answer to such a call, whatever transport brought it.
 
-Calls come one after the other. What works with the ledger does so in one thread, which the ledger belongs to; rounds on
-a graph have a thread of their own, which takes its turns in that one.
+A call and its reply are values as `frames` encodes them. Calls come one after the other. What works with the ledger
+does so in one thread, which the ledger belongs to; rounds on a graph have a thread of their own, which takes its turns
+in that one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from dpadmm.federation.client.handler import Handler, Reply
 from dpadmm.federation.client.letters import Relay
 from dpadmm.federation.client.peer import PeerRuns, Turns
+from dpadmm.federation.frames import FrameError, decode, encode
 
 METHODS: Mapping[str, frozenset[str]] = {
     "introduce": frozenset(),
@@ -24,6 +26,7 @@ METHODS: Mapping[str, frozenset[str]] = {
     "rounds_status": frozenset({"run"}),
     "hear": frozenset({"run", "sender", "round", "sealed"}),
 }
+UNSENT: Mapping[str, Any] = {"refused": "this owner's reply cannot be sent."}
 _WITHOUT_LEDGER = frozenset({"rounds_status", "hear"})
 
 
@@ -72,3 +75,17 @@ class Dispatcher:
     def _tell(self, run: str, round: int, letters: Mapping[str, bytes], timeout: float) -> Collection[str]:
         """By the connection that there is when it is told."""
         return self.relay(run, round, letters, timeout)
+
+
+def encoded_answer(dispatcher: Dispatcher, method: str, body: bytes) -> bytes:
+    """The reply to an encoded call, encoded. No exception gets further than here: its text could hold a record."""
+    try:
+        reply: Any = dispatcher.answer(method, decode(body))
+    except FrameError:
+        reply = {"refused": "what was asked is no message."}
+    except Exception:
+        reply = UNSENT
+    try:
+        return encode(reply)
+    except FrameError:  # terms may hold text that cannot be sent back, and a model may be larger than a frame
+        return encode(UNSENT)

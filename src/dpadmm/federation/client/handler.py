@@ -16,14 +16,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dpadmm._limits import MESSAGE
+from dpadmm._plain import plain
 from dpadmm._private_files import check_private
 from dpadmm.admm.algorithm import Plan
 from dpadmm.errors import InputError, Refused
-from dpadmm.federation.cards import LARGEST_CARD, OWNER, RELEASE, TERMS, Card, NotGenuine
+from dpadmm.federation.cards import RELEASE, TERMS
+from dpadmm.federation.client.confirmation import confirmed_cards
 from dpadmm.federation.client.decisions import Proposal
 from dpadmm.federation.client.letters import Letters, Relay
 from dpadmm.federation.client.owner_folder import OwnerFolder, read_policy
 from dpadmm.federation.client.peer import Inbox, Peer, Turns
+from dpadmm.federation.client.policy_file import PolicyFile
 from dpadmm.federation.client.records import Records, UnfitRecords
 from dpadmm.federation.messages import (
     LARGEST_TEXT,
@@ -59,7 +63,7 @@ class Handler:
         self._agents: dict[str, tuple[Agent, Agreement]] = {}
         self._letters: dict[str, tuple[str, Letters]] = {}  # of confirmed runs, with the digest of their terms
         self._inboxes: dict[str, Inbox] = {}
-        self._policy: tuple[tuple[int, ...] | None, Policy] | None = None  # as last read, and what its file was then
+        self._policy = PolicyFile(Path(self.settings.policy))
 
     # -- what may be asked -----------------------------------------------------------------------------------------
 
@@ -182,16 +186,7 @@ class Handler:
 
     def _confirm(self, run: Any, cards: Any, signatures: Any) -> Reply:
         _, agreement = self._joined(run)
-        names = set(agreement.owners)
-        if any(type(given) is not dict or given.keys() != names for given in (cards, signatures)):
-            raise Refused("a run is confirmed by the card and the signature of each of its owners.")
-        known: dict[str, Card] = {}
-        for name, fingerprint in zip(agreement.owners, agreement.identities, strict=True):
-            try:
-                known[name] = _card(cards[name], name, fingerprint)
-                known[name].verify(TERMS, signatures[name], *terms_parts(run, agreement.digest))
-            except NotGenuine as error:
-                raise Refused(f"{name} has not joined on these terms: {error}.") from None
+        known = confirmed_cards(run, agreement, cards, signatures)
         self._letters[run] = agreement.digest, Letters(self.identity, known, run, agreement.digest)
         return {"confirmed": agreement.digest}
 
@@ -249,11 +244,7 @@ class Handler:
 
     def _bind(self, agent: Agent) -> None:
         """Where the owner has made its policy stricter during a run, that holds at once."""
-        path = Path(self.settings.policy)
-        mark = _mark(path)
-        if self._policy is None or mark is None or mark != self._policy[0]:
-            self._policy = mark, read_policy(path)
-        agent.policy = self._policy[1]
+        agent.policy = self._policy.current()
 
     def _joined(self, run: Any) -> tuple[Agent, Agreement]:
         if type(run) is not str or run not in self._agents:
@@ -298,23 +289,4 @@ class Handler:
             self.site.note("error", asked=what, reason=type(error).__name__)
             return {"refused": "this owner's agent failed; its log says how."}
         self.site.note("refused", asked=what, reason=reason)
-        return {"refused": told}
-
-
-def _card(text: Any, name: str, fingerprint: str) -> Card:
-    """The card of an owner whom the terms name."""
-    if type(text) is not str or len(text) > LARGEST_CARD:
-        raise NotGenuine("there is no card")
-    card = Card.loads(text)
-    if (card.name, card.role, card.fingerprint) != (name, OWNER, fingerprint):
-        raise NotGenuine("the card is not the one that the terms name")
-    return card
-
-
-def _mark(path: Path) -> tuple[int, ...] | None:
-    """Changes with the file; None if it cannot be looked at."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+        return {"refused": plain(told, MESSAGE)}

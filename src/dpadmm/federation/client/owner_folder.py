@@ -25,7 +25,9 @@ from secrets import token_hex
 from typing import Any
 
 from dpadmm._fields import from_table
-from dpadmm._files import parse_json, parse_toml
+from dpadmm._files import json_value, parse_json, parse_toml
+from dpadmm._limits import LOG, MESSAGE, TEXT
+from dpadmm._plain import plain
 from dpadmm._private_files import (
     append_private,
     locked,
@@ -41,14 +43,10 @@ from dpadmm.federation.cards import Card, NotGenuine, check_name
 from dpadmm.federation.client.decisions import Decisions
 from dpadmm.federation.identity import KEYS_FILE, Identity
 from dpadmm.federation.invitation import Invitation
-from dpadmm.federation.messages import sayable
 from dpadmm.owner.policy import Policy
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.spec.columns import Schema
 
-LARGEST_LOG = 1_000_000  # bytes; what is older is forgotten: strangers can make it grow
-_LARGEST_COLUMNS = 4_000_000
-_LONGEST_FACT = 2000  # characters of a text in the log
 _PINNED = "coordinator.json"
 
 
@@ -130,7 +128,7 @@ class OwnerFolder:
             raise InputError(f"{str(self.path / _PINNED)!r} cannot be used: {error}.") from None
 
     def schema(self) -> Schema:
-        return Schema.loads(self._text("columns.toml", _LARGEST_COLUMNS), str(self.path / "columns.toml"))
+        return Schema.loads(self._text("columns.toml", TEXT), str(self.path / "columns.toml"))
 
     def policy(self) -> Policy:
         """The policy as its file says now; others must not be able to write to it."""
@@ -202,26 +200,26 @@ class OwnerFolder:
 
     def note(self, kind: str, **facts: Any) -> None:
         """One line in the owner's log; a full disk must not keep the agent from refusing."""
-        short = {name: sayable(fact, _LONGEST_FACT) if type(fact) is str else fact for name, fact in facts.items()}
+        short = {name: plain(fact, MESSAGE) if type(fact) is str else fact for name, fact in facts.items()}
         entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "kind": kind, **short}
         line = json.dumps(entry, default=lambda fact: type(fact).__name__).encode() + b"\n"
         path, old = self.path / "events.jsonl", self.path / "events.old.jsonl"
         with suppress(OSError, InputError):
-            if not append_private(path, line, LARGEST_LOG):
+            if not append_private(path, line, LOG):
                 old.unlink(missing_ok=True)
                 move_private(path, old)
-                append_private(path, line, LARGEST_LOG)
+                append_private(path, line, LOG)
 
     def events(self, count: int = 20) -> list[dict[str, Any]]:
         """The last ones; a line that was torn when the machine stopped, and what was written behind it, is left out."""
         try:
-            text = read_private(self.path / "events.jsonl", 2 * LARGEST_LOG).decode(errors="replace")
+            text = read_private(self.path / "events.jsonl", 2 * LOG).decode(errors="replace")
         except (OSError, InputError):
             return []
         found = []
         for line in text.splitlines()[-count:]:
             with suppress(ValueError):
-                entry = json.loads(line)
+                entry = json_value(line)
                 if isinstance(entry, dict):
                     found.append(entry)
         return found

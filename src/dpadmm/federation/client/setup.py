@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpadmm._files import atomic_write
+from dpadmm._files import atomic_write, read_bytes
 from dpadmm._private_files import check_private
 from dpadmm.errors import InputError
 from dpadmm.federation.cards import OWNER, Card, NotGenuine
@@ -30,9 +30,7 @@ def read_invitation(path: Path) -> Invitation:
         InputError: The file cannot be read, or holds none.
     """
     try:
-        return Invitation.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"invitation {str(path)!r} cannot be read: {error.strerror}.") from None
+        return Invitation.loads(read_bytes(path, "invitation"))
     except NotGenuine as error:
         raise InputError(f"invitation {str(path)!r} cannot be used: {error}.") from None
 
@@ -44,9 +42,7 @@ def read_card(path: Path) -> Card:
         InputError: The file cannot be read, or holds none.
     """
     try:
-        return Card.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"card {str(path)!r} cannot be read: {error.strerror}.") from None
+        return Card.loads(read_bytes(path, "card"))
     except NotGenuine as error:
         raise InputError(f"card {str(path)!r} cannot be used: {error}.") from None
 

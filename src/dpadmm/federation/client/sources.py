@@ -20,18 +20,25 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from dpadmm._fields import from_table
+from dpadmm._tables import repeated
 from dpadmm.datasets.files import SUFFIXES, read_cells, read_table
 from dpadmm.errors import InputError
+from dpadmm.federation.client.databases import (
+    ADVICE,
+    PASSWORD,
+    classified,
+    database_url,
+    read_only,
+    refuse_password,
+    sqlite_file,
+)
 
 if TYPE_CHECKING:
     import pyarrow
-    from sqlalchemy import URL, Connection
+    from sqlalchemy import Connection
 
-PASSWORD = "DPADMM_DATABASE_PASSWORD"
-_ADVICE = f"a password goes into the environment variable {PASSWORD} or, with PostgreSQL, PGPASSWORD or ~/.pgpass"
-_DRIVERS = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 _ROWS = 10_000  # fetched at a time: their Python objects are the dear ones, and are gone before the next arrive
-_SECRET = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
+_LARGE = 2**31  # bytes of text in a column, for which Arrow's usual type has no room
 _NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 _READS = re.compile(r"[(\s]*(select|with)\b", re.IGNORECASE)
 _WHOLE = (bool, int)
@@ -52,7 +59,7 @@ class RecordSource:
     query: str | None = None
 
     def __post_init__(self) -> None:
-        _refuse_password(self.place)
+        refuse_password(self.place)
         if not self._in_database:
             if self.query is not None:
                 raise InputError(f"{self.place} is a file, and a query is for a database; leave the query out.")
@@ -62,7 +69,7 @@ class RecordSource:
                     "and the URL of a database has :// in it."
                 )
             return
-        _url(self.place)
+        database_url(self.place)
         if self.query is None:
             raise InputError(f"{self.place} is a database and needs a query, such as SELECT age, sick FROM patients.")
         code = _NOT_CODE.sub(" ", self.query).strip().rstrip("; \n")
@@ -84,8 +91,8 @@ class RecordSource:
         """The records; columns in `text` are kept as written, as by `read_table`.
 
         A file keeps its order. A database has none, so its rows are sorted by all columns: the same records are the
-        same table, bit for bit. Its numbers are int64 or float64 (NUMERIC too), booleans 0 and 1, and dates ISO 8601,
-        in UTC if they know their time zone.
+        same table, bit for bit, and of two records the same one is first whatever the others are. Its numbers are int64
+        or float64 (NUMERIC too), booleans 0 and 1, and dates ISO 8601, in UTC if they know their time zone.
         """
         self._check_file()
         if self.query is None:
@@ -100,7 +107,7 @@ class RecordSource:
 
     def _check_file(self) -> None:
         """SQLite would make an empty database of a name that is wrong."""
-        file = _sqlite_file(_url(self.place)) if self._in_database else self.place
+        file = sqlite_file(database_url(self.place)) if self._in_database else self.place
         if file is not None and not Path(file).is_file():
             raise InputError(f"there is no file {file}.")
 
@@ -108,8 +115,8 @@ class RecordSource:
         """The same for a process that works in another folder."""
         if not self._in_database:
             return RecordSource(str(Path(self.place).absolute()))
-        url = _url(self.place)
-        file = _sqlite_file(url)
+        url = database_url(self.place)
+        file = sqlite_file(url)
         if file is None:
             return self
         return RecordSource(url.set(database=str(Path(file).absolute())).render_as_string(), self.query)
@@ -125,37 +132,6 @@ class RecordSource:
     def from_dict(cls, entries: Mapping[str, Any], where: str = "the source") -> RecordSource:
         """The source written by `to_dict`; whether its file is there is seen when it is read."""
         return from_table(cls, entries, where)
-
-
-def _refuse_password(place: str) -> None:
-    """Not by the URL's grammar alone: a password in a URL that is wrong elsewhere is a password too."""
-    rest = place.partition("://")[2] or place
-    if ":" in rest.rpartition("@")[0] or _SECRET.search(place):
-        raise InputError(f"the source has a password in it (a : before an @, or password=); take it out: {_ADVICE}.")
-
-
-def _url(place: str) -> URL:
-    try:
-        from sqlalchemy import make_url
-        from sqlalchemy.exc import ArgumentError
-    except ImportError:
-        raise InputError("reading a database needs SQLAlchemy: pip install 'dpadmm[federation]'.") from None
-    try:
-        url = make_url(place)
-    except (ArgumentError, ValueError):  # the latter for a port that is no number
-        raise InputError(
-            f"{place} is no URL of a database; one looks like postgresql://user@host:5432/name or sqlite:///path."
-        ) from None
-    return url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
-
-
-def _sqlite_file(url: URL) -> str | None:
-    """The file of an SQLite database; None if the database is elsewhere."""
-    if url.get_backend_name() != "sqlite":
-        return None
-    if url.database in (None, "", ":memory:"):
-        raise InputError("an SQLite database in memory has no records; name its file: sqlite:///path.")
-    return url.database
 
 
 def _read(path: str, read: Callable[[str], pyarrow.Table]) -> pyarrow.Table:
@@ -177,15 +153,15 @@ def _read(path: str, read: Callable[[str], pyarrow.Table]) -> pyarrow.Table:
 def _from_database(place: str, query: str, text: Collection[str]) -> pyarrow.Table:
     import sqlalchemy
 
-    url = _url(place)
+    url = database_url(place)
     connected = False
     try:
-        if _sqlite_file(url) is None and os.environ.get(PASSWORD):
+        if sqlite_file(url) is None and os.environ.get(PASSWORD):
             url = url.set(password=os.environ[PASSWORD])
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
         with engine.connect() as connection:
             connected = True
-            return _sorted(_fetch(_read_only(connection, url), query, text), place)
+            return _fetch(read_only(connection, url), query, text, place)
     except InputError:
         raise
     except (ImportError, sqlalchemy.exc.NoSuchModuleError):
@@ -193,85 +169,48 @@ def _from_database(place: str, query: str, text: Collection[str]) -> pyarrow.Tab
     except Exception as error:  # whatever it is, its text may hold SQL, a value, or how the database is reached
         if connected:
             advice = "Try it with the database's own tools, which say more."
-            trouble = f"the query of {place} failed: {_classified(error)}. {advice}"
+            trouble = f"the query of {place} failed: {classified(error)}. {advice}"
         else:
-            advice = f"Is the database there, and may this account log in? If it asks, {_ADVICE}."
-            trouble = f"cannot connect to {place}: {_classified(error)}. {advice}"
+            advice = f"Is the database there, and may this account log in? If it asks, {ADVICE}."
+            trouble = f"cannot connect to {place}: {classified(error)}. {advice}"
     raise InputError(trouble)
 
 
-def _classified(error: Exception) -> str:
-    """The kind of an error in the driver's terms, and nothing that depends on a record."""
-    origin = getattr(error, "orig", None) or error
-    code = getattr(origin, "sqlstate", None) or getattr(origin, "sqlite_errorname", None)
-    return f"{type(origin).__name__} ({code})" if code else type(origin).__name__
-
-
-def _read_only(connection: Connection, url: URL) -> Connection:
-    if url.get_backend_name() == "sqlite":
-        connection.exec_driver_sql("PRAGMA query_only=ON")
-        driver: Any = connection.connection.dbapi_connection
-        driver.text_factory = lambda raw: raw.decode(errors="replace")  # text that is no UTF-8 is no error
-    if url.get_backend_name() == "postgresql":
-        connection = connection.execution_options(postgresql_readonly=True)
-        _take_any_value(connection.connection.dbapi_connection)
-    return connection
-
-
-def _take_any_value(driver: Any) -> None:
-    """What Python has no value for (a date such as infinity, JSON of any depth) is missing; it must not keep the other
-    records from us."""
-    from psycopg.types import datetime as known
-    from psycopg.types.string import TextLoader
-
-    def lenient(loader: type[Any]) -> type[Any]:
-        class Lenient(loader):  # type: ignore[misc]
-            def load(self, data: Any) -> Any:
-                try:
-                    return super().load(data)
-                except Exception:
-                    return None
-
-        return Lenient
-
-    for name, loader in (
-        ("date", known.DateLoader),
-        ("timestamp", known.TimestampLoader),
-        ("timestamptz", known.TimestamptzLoader),
-        ("time", known.TimeLoader),
-        ("timetz", known.TimetzLoader),
-        ("interval", known.IntervalLoader),
-        ("json", TextLoader),
-        ("jsonb", TextLoader),
-    ):
-        driver.adapters.register_loader(name, lenient(loader))
-
-
-def _fetch(connection: Connection, query: str, text: Collection[str]) -> pyarrow.Table:
-    """The rows in a table, in the order they came in; a few at a time are Python objects."""
+def _fetch(connection: Connection, query: str, text: Collection[str], place: str) -> pyarrow.Table:
+    """The rows in a table, sorted; a few at a time are Python objects."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     # Without parameters a % is a %. The cursor stays on the server, which then takes one statement and no more.
     options = {"no_parameters": True, "stream_results": True}
     with connection.exec_driver_sql(query, execution_options=options) as result:
         columns = list(result.keys())
         _check_names(columns)
-        chunks: list[list[pyarrow.Array]] = [[] for _ in columns]
+        chunks: list[list[Any]] = [[] for _ in columns]
+        keys: list[list[pyarrow.Array]] = [[] for _ in range(2 * len(columns))]
         for rows in result.partitions(_ROWS):
-            for name, chunk, values in zip(columns, chunks, zip(*rows, strict=True), strict=True):
-                chunk.append(_array(values, name in text))
-    return pa.table([_joined(chunk) for chunk in chunks], names=columns)
+            for place_of, (name, values) in enumerate(zip(columns, zip(*rows, strict=True), strict=True)):
+                chunks[place_of].append(_array(values, name in text))
+                for key, found in zip(keys[2 * place_of :], _keys(values, name in text), strict=False):
+                    key.append(found)
+    if not chunks[0]:
+        raise InputError(f"the query of {place} finds no records.")
+    names = [str(number) for number in range(len(keys))]
+    by = pa.table([pa.chunked_array(key) for key in keys], names=names)
+    order = pc.sort_indices(by, sort_keys=[(name, "ascending") for name in names])
+    return pa.table([_joined(chunk) for chunk in chunks], names=columns).take(order)
 
 
 def _check_names(columns: Sequence[str]) -> None:
     if not columns:
         raise InputError("the query gives no columns; name them after SELECT.")
-    repeated = next((name for name in columns if columns.count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"the query gives more than one column named {repeated!r}; rename one with AS.")
+    twice = repeated(columns)
+    if twice is not None:
+        raise InputError(f"the query gives more than one column named {twice!r}; rename one with AS.")
 
 
-def _array(values: Sequence[Any], as_text: bool) -> pyarrow.Array:
+def _array(values: Sequence[Any], as_text: bool) -> pyarrow.Array | pyarrow.ChunkedArray:
+    """Some rows' values of a column; texts of 2 GB and more are several arrays."""
     import pyarrow as pa
 
     known: list[Any] = [value if isinstance(value, _NUMBERS + _TEXTS) else None for value in values]
@@ -290,6 +229,26 @@ def _array(values: Sequence[Any], as_text: bool) -> pyarrow.Array:
     return pa.array([None if value is None else _number(value) for value in known], pa.float64())
 
 
+def _keys(values: Sequence[Any], as_text: bool) -> tuple[pyarrow.Array, pyarrow.Array]:
+    """What a column's values are sorted by: numbers, then text, then what is missing.
+
+    Which of two rows comes first, their own values alone say. As a column of one type they would not: where a third
+    row has a text among numbers, "10" would come before "9", and another one of a person's records would be its first.
+    """
+    import pyarrow as pa
+
+    numbers: list[float | None] = []
+    texts: list[str | None] = []
+    for value in values:
+        is_number = not as_text and isinstance(value, _NUMBERS)
+        numbers.append(_number(value) if is_number else None)
+        written = isinstance(value, _TEXTS) or (isinstance(value, _NUMBERS) and not is_number)
+        # Whole numbers that are one float64 are told apart by their digits.
+        beyond = is_number and isinstance(value, int) and abs(value) >= 2**53
+        texts.append(str(value) if beyond else _written(value) if written else None)
+    return pa.array(numbers, pa.float64()), pa.array(texts, pa.large_string())
+
+
 def _number(value: Any) -> float:
     """The nearest float64, NaN where there is none.
 
@@ -301,7 +260,7 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _as_text(values: Sequence[Any]) -> pyarrow.Array:
+def _as_text(values: Sequence[Any]) -> pyarrow.Array | pyarrow.ChunkedArray:
     """A column of numbers and text: each number as it reads where it is one of many."""
     import pyarrow as pa
 
@@ -315,7 +274,7 @@ def _as_text(values: Sequence[Any]) -> pyarrow.Array:
     return pa.array(map(word, values), pa.string())
 
 
-def _joined(chunks: Sequence[pyarrow.Array]) -> pyarrow.Array:
+def _joined(chunks: Sequence[pyarrow.Array | pyarrow.ChunkedArray]) -> pyarrow.ChunkedArray:
     """The chunks in the one type that has room for all; none depends on which row came in which chunk."""
     import pyarrow as pa
 
@@ -324,7 +283,10 @@ def _joined(chunks: Sequence[pyarrow.Array]) -> pyarrow.Array:
     if pa.string() in types:
         final = pa.string()
         chunks = [chunk if chunk.type == final else _as_text(chunk.to_pylist()) for chunk in chunks]
-    return pa.chunked_array([chunk.cast(final, safe=False) for chunk in chunks], final)
+        if sum(chunk.nbytes for chunk in chunks) >= _LARGE:  # no row may fill a column so that it cannot be sorted
+            final = pa.large_string()
+    parts = [part for chunk in chunks for part in getattr(chunk, "chunks", [chunk])]
+    return pa.chunked_array([part.cast(final, safe=False) for part in parts], final)
 
 
 def _written(value: Any) -> str:
@@ -338,9 +300,3 @@ def _written(value: Any) -> str:
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)  # else the text would depend on the session's time zone
     return value.isoformat() if isinstance(value, date | time) else str(value)
-
-
-def _sorted(table: pyarrow.Table, place: str) -> pyarrow.Table:
-    if table.num_rows == 0:
-        raise InputError(f"the query of {place} finds no records.")
-    return table.sort_by([(name, "ascending") for name in table.column_names])

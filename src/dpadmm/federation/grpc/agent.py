@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from dpadmm.federation.client.dispatch import METHODS, Dispatcher
+from dpadmm.federation.client.dispatch import METHODS, UNSENT, Dispatcher, encoded_answer
 from dpadmm.federation.frames import Frame, FrameError, decode, encode
 from dpadmm.federation.grpc import wire
 from dpadmm.federation.messages import VERSION
@@ -26,7 +26,6 @@ from dpadmm.federation.messages import VERSION
 WAITING = 4  # requests that wait while one is answered; coordinators have a few runs at most
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0  # seconds before the next attempt to connect
 _STEADY = 10.0  # seconds after which a connection counts as one that has worked
-_UNSENT: dict[str, Any] = {"refused": "this owner's reply cannot be sent."}
 
 
 class Party(NamedTuple):
@@ -196,17 +195,12 @@ class Connection:
 
 
 def _reply(dispatcher: Dispatcher, frame: Frame) -> bytes:
-    """The frame that answers a request. No exception gets further than here, because its text could hold a record."""
+    """The frame that answers a request."""
+    body = encoded_answer(dispatcher, frame.method, frame.body)
     try:
-        reply: Any = dispatcher.answer(frame.method, decode(frame.body))
-    except FrameError:
-        reply = {"refused": "what was asked is no message."}
-    except Exception:
-        reply = _UNSENT
-    try:
-        return Frame(frame.number, wire.REPLY, encode(reply)).dumps()
-    except FrameError:  # terms may hold text that cannot be sent back, and a model may be larger than a frame
-        return Frame(frame.number, wire.REPLY, encode(_UNSENT)).dumps()
+        return Frame(frame.number, wire.REPLY, body).dumps()
+    except FrameError:  # body and head together are larger than a frame
+        return Frame(frame.number, wire.REPLY, encode(UNSENT)).dumps()
 
 
 def _reason(error: Any) -> str:

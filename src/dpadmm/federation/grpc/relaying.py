@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from dpadmm.federation.frames import Frame, FrameError, decode, encode
+from dpadmm.federation.frames import Frame, decode, encode, letters_in
 from dpadmm.federation.grpc.line import Line
 
-SECONDS = 60.0  # that a receiver may take, at most
 MOST = 4  # messages of one sender under way: one for each run that it takes part in
 RUNS = 1000  # whose owners are known; the oldest are forgotten
 
@@ -48,7 +47,7 @@ class Relays:
         Raises:
             FrameError: It is no such message.
         """
-        run, round, letters, seconds = _parts(decode(frame.body))
+        run, round, letters, seconds = letters_in(decode(frame.body))
         with self._lock:
             allowed = self._together.get(run, frozenset())
             busy = self._busy.get(sender.name, 0)
@@ -59,7 +58,7 @@ class Relays:
         if not letters:
             sender.reply(frame.number, encode({"told": []}))
             return
-        until = time.monotonic() + min(seconds, SECONDS)
+        until = time.monotonic() + seconds
         message = _Message(letters, lambda told: self._done(sender, frame.number, told))
         for name, sealed in letters.items():
             body = encode({"run": run, "sender": sender.name, "round": round, "sealed": sealed})
@@ -105,14 +104,3 @@ def _heard(future: Future[bytes]) -> bool:
     except Exception:  # cancelled, or no message
         return False
     return isinstance(reply, dict) and "heard" in reply
-
-
-def _parts(said: Any) -> tuple[str, int, dict[str, bytes], float]:
-    if type(said) is not dict or said.keys() != {"run", "round", "letters", "timeout"}:
-        raise FrameError("it told its neighbours nothing that can be passed on")
-    run, round, letters, seconds = said["run"], said["round"], said["letters"], said["timeout"]
-    if type(run) is not str or type(round) is not int or type(letters) is not dict or type(seconds) is not float:
-        raise FrameError("it told its neighbours nothing that can be passed on")
-    if not letters or any(type(sealed) is not bytes for sealed in letters.values()) or seconds <= 0.0:
-        raise FrameError("it told its neighbours nothing that can be passed on")
-    return run, round, letters, seconds

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dpadmm._plain import plain
 from dpadmm.errors import ClusterError, InputError, Refused
 from dpadmm.federation.cards import RELEASE, TERMS, Card, NotGenuine
 from dpadmm.federation.messages import (
@@ -19,7 +20,6 @@ from dpadmm.federation.messages import (
     InvalidRelease,
     release_in,
     release_parts,
-    sayable,
     seal_to_list,
     terms_parts,
     to_bytes,
@@ -126,7 +126,7 @@ class Owners:
         if reply.get("columns") != self._folder.schema.digest:
             raise Refused(f"{name} has agreed to other columns than the coordinator's columns.toml.")
         if type(reply.get("count")) is not int or not 1 <= reply["count"] <= COUNT:
-            raise ClusterError(f"{name} says it has {sayable(repr(reply.get('count')), 50)} records.")
+            raise ClusterError(f"{name} says it has {plain(repr(reply.get('count')), 50)} records.")
 
     def _drafted(self, counts: tuple[int, ...], owners: tuple[str, ...], identities: tuple[str, ...]) -> Agreement:
         run, schema = self._experiment.run, self._folder.schema
@@ -235,7 +235,7 @@ def _plain(reply: Any) -> dict[str, Any]:
     """A reply as it may be read: a refusal is a short text."""
     if not isinstance(reply, Mapping):
         return {}
-    return {**reply, "refused": sayable(reply["refused"])} if "refused" in reply else dict(reply)
+    return {**reply, "refused": plain(reply["refused"])} if "refused" in reply else dict(reply)
 
 
 def _refuse_any(replies: Replies) -> None:

@@ -6,7 +6,7 @@ terms.json        what was agreed on, word for word
 signatures.json   what the owners have signed it with
 checkpoint.npz    after the last round that was written down
 status.json       what the run is doing
-events.txt        what happened to it: jobs, absences, nonsense
+events.txt        what happened to it: jobs, absences, nonsense (and events.old.txt, once that is long)
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from dpadmm._files import atomic_write, read_json, read_text, write_json
+from dpadmm._limits import LOG, MESSAGE
+from dpadmm._plain import plain
 from dpadmm.admm.algorithm import Plan
 from dpadmm.datasets.curves.bases import Basis, parse
 from dpadmm.datasets.curves.encoder import CurveEncoder
@@ -97,13 +99,16 @@ class RunFolder:
 
     def tell(self, state: str, message: str = "", **facts: Any) -> None:
         """For whoever looks: submitted, joining, waiting, running, interrupted, refused, failed or finished."""
-        told = {"state": state, "message": message, "time": time.time(), **facts}
+        told = {"state": state, "message": plain(message, MESSAGE), "time": time.time(), **facts}
         write_json(self.path / "status.json", {**told, **process()})
 
     def note(self, message: str) -> None:
-        """What happened to the run, for good."""
-        with (self.path / "events.txt").open("a") as file:
-            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {' '.join(message.split())}\n")  # others' words, too
+        """What happened to the run, also in others' words; of a very long story the beginning is forgotten."""
+        log, words = self.path / "events.txt", plain(" ".join(message.split()), MESSAGE)
+        if log.exists() and log.stat().st_size > LOG:
+            log.replace(self.path / "events.old.txt")
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {words}\n")
 
     def status(self) -> dict[str, Any]:
         try:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
+from dpadmm._files import json_value
 from dpadmm.admm.algorithm import Plan
 from dpadmm.admm.rounds import advance, first_state
 from dpadmm.admm.state import State
@@ -110,7 +111,7 @@ class CoordinatorState:
     @classmethod
     def from_arrays(cls, shared: State, arrays: Mapping[str, Any]) -> CoordinatorState:
         """The state written by `to_arrays`; a `KeyError` names what is missing."""
-        notes = json.loads(str(arrays["notes"]))
+        notes = json_value(str(arrays["notes"]))
         told = {name.removeprefix(_BROADCASTS): row for name, row in arrays.items() if name.startswith(_BROADCASTS)}
         return cls(
             shared=shared,

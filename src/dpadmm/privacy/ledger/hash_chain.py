@@ -11,7 +11,6 @@ another place on the disk. A locked ledger takes nothing until its owner confirm
 from __future__ import annotations
 
 import hmac
-import json
 import os
 import secrets
 import sqlite3
@@ -22,6 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from dpadmm import _databases
+from dpadmm._files import json_value
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.events import canonical, digest
 from dpadmm.privacy.ledger.protocol import Seal
@@ -154,7 +155,7 @@ class Chain:
     def entries(self) -> Iterator[dict[str, Any]]:
         """The chain, entry by entry."""
         for number, kind, run, body, head in self._connection.execute("SELECT * FROM entries ORDER BY number"):
-            yield {"number": number, "kind": kind, "run": run, "head": head, **json.loads(body)}
+            yield {"number": number, "kind": kind, "run": run, "head": head, **json_value(body)}
 
     def broken_links(self) -> list[str]:
         """Entries that were changed, or are missing."""
@@ -234,7 +235,7 @@ def now() -> str:
 
 def connect(path: Path) -> sqlite3.Connection:
     try:
-        connection = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+        connection = _databases.connect(path, timeout=30.0)
         connection.execute(
             "PRAGMA synchronous = EXTRA"
         )  # when a commit returns it is on disk, and so is its folder entry

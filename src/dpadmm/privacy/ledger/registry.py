@@ -11,11 +11,12 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpadmm._files import atomic_write, read_json
+from dpadmm import _databases
+from dpadmm._files import atomic_write, read_json, read_text
 from dpadmm._private_files import private_folder, state_folder, write_private
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation, digest
@@ -49,8 +50,9 @@ class LedgerRegistry:
     def _alone(self) -> Iterator[None]:
         """Keeps other processes waiting; if this one ends, however it does, SQLite lets the next one in."""
         self._close_to_others()
-        with closing(sqlite3.connect(self.folder / "lock.db", timeout=_TIMEOUT, isolation_level=None)) as lock:
+        with ExitStack() as held:
             try:
+                lock = held.enter_context(closing(_databases.connect(self.folder / "lock.db", timeout=_TIMEOUT)))
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError:
                 raise InputError(
@@ -130,7 +132,7 @@ class LedgerRegistry:
     def _note(self, path: Path, dataset: str, data_digest: str) -> None:
         note = self.folder / f"{digest(dataset)[:16]}.json"
         text = json.dumps({"dataset": dataset, "data": data_digest, "path": str(path.absolute())})
-        if not note.exists() or note.read_text() != text:
+        if not note.exists() or read_text(note, "note") != text:
             (write_private if os.name == "posix" else atomic_write)(note, text)
 
     def _close_to_others(self) -> None:

@@ -9,7 +9,6 @@ totals are formed for the unit that the owner's cap protects (see `hash_chain` f
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
+from dpadmm._files import json_value
 from dpadmm.errors import NOT_ALLOWED, Refused
 from dpadmm.privacy.events import (
     DpEvent,
@@ -85,7 +85,7 @@ class SqliteLedger(Chain):
         agreed: dict[str, dict[DpEvent, int]] = {}
         spent: dict[str, dict[DpEvent, int]] = {}
         for run, text, held, gone in self._connection.execute("SELECT * FROM balances"):
-            event = event_from_dict(json.loads(text))
+            event = event_from_dict(json_value(text))
             agreed.setdefault(run, {})[event] = held
             if gone:
                 spent.setdefault(run, {})[event] = gone
@@ -93,12 +93,12 @@ class SqliteLedger(Chain):
             name: Run(
                 name,
                 mark,
-                json.loads(terms),
+                json_value(terms),
                 bool(holds),
                 bool(done),
                 agreed.get(name, {}),
                 spent.get(name, {}),
-                Account.from_dict(json.loads(account)),
+                Account.from_dict(json_value(account)),
             )
             for name, mark, terms, holds, done, account in self._connection.execute("SELECT * FROM runs ORDER BY rowid")
         }
@@ -107,7 +107,7 @@ class SqliteLedger(Chain):
         """What was written down when a run was joined."""
         with self._guard():
             row = self._connection.execute("SELECT terms FROM runs WHERE name = ?", (run,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        return None if row is None else json_value(row[0])
 
     def spent(self) -> dict[DpEvent, int]:
         """All events that were ever released."""
@@ -140,7 +140,7 @@ class SqliteLedger(Chain):
         if row is None:
             return None
         inputs, number, value, body, head = row
-        debit = json.loads(body)
+        debit = json_value(body)
         if debit["value"] != digest(value):
             raise Refused(f"run {run!r}, step {step}: the stored release was changed; its owner must look.")
         return Stored(unpack(value)["value"], (event_from_dict(debit["event"]),), inputs, self.seal(number, head))
@@ -228,7 +228,7 @@ class SqliteLedger(Chain):
             # What is held for this run it may spend; a run that holds nothing must leave what is held for others.
             (holds,) = self._connection.execute("SELECT holds FROM runs WHERE name = ?", (run,)).fetchone()
             self._check(self.charges(held=not holds), cap, self.runs()[run].account.alone)
-            body = {"step": step.name, "inputs": step.inputs, "event": json.loads(text), "value": digest(packed)}
+            body = {"step": step.name, "inputs": step.inputs, "event": json_value(text), "value": digest(packed)}
             number, head = self._append("debit", run, body)
             row: tuple[Any, ...] = (run, step.name, step.inputs, number, packed)
             self._connection.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", row)

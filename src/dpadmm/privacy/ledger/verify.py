@@ -8,6 +8,8 @@ from typing import Any
 from dpadmm.privacy.events import canonical, digest
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 
+_NO_KINDS = ("book", "counts", "_init__")  # what else of `Replay` begins like that
+
 
 def verify(ledger: SqliteLedger) -> list[str]:
     """What does not add up: nothing, for a ledger that nobody tampered with."""
@@ -64,7 +66,10 @@ class Replay:
         self.debits: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._counts: dict[tuple[str, str], list[int]] = {}
         for entry in entries:
-            getattr(self, f"_{entry['kind']}")(entry)
+            find = getattr(self, f"_{entry['kind']}", None)
+            if find is None or entry["kind"] in _NO_KINDS:
+                raise ValueError(f"entry {entry['number']} is of an unknown kind")
+            find(entry)
 
     @property
     def balances(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from dpadmm._files import json_value
 from dpadmm._registry import build
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.sets import SETS, WRITTEN
@@ -33,8 +34,8 @@ def parse(text: str) -> ConvexSet:
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return _short(text)
     try:
-        found = json.loads(text, object_pairs_hook=_once, parse_constant=_constant)
-    except (ValueError, RecursionError) as error:
+        found = json_value(text, object_pairs_hook=_once, parse_constant=_constant)
+    except ValueError as error:
         raise error if isinstance(error, InputError) else InputError(f"set {_cut(text)}: not JSON ({error}).") from None
     return _set(found, 0)
 
