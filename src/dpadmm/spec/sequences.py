@@ -8,9 +8,11 @@ go into the text, and never the path.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from dpadmm._files import read_bytes, read_text
 from dpadmm.errors import InputError
 
 FIELDS = ("rho_schedule", "noise_schedule")
@@ -82,9 +84,11 @@ def _read(field: str, given: str, base: Path | None) -> Any:
     path = (base or Path()) / given[1:]
     try:
         if path.suffix.lower() == ".npy":
-            return np.load(path, allow_pickle=False)
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+            return np.load(BytesIO(read_bytes(path, field.replace("_", " "))), allow_pickle=False)
+        lines = read_text(path, field.replace("_", " ")).removeprefix("\ufeff").splitlines()
         return [_row(line) for line in lines if line.partition("#")[0].strip()]
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(f"{field.replace('_', ' ')} {given!r}: the file cannot be read: {error}.") from None
 
