@@ -30,7 +30,8 @@ PART_TYPES = {
     "penalty": "Penalty",
     "set": "ConvexSet",
     "schedule": "Schedule",
-    "rho_schedule": "RhoSchedule",
+    "rho_schedule": "RhoSchedule | ArrayLike",
+    "noise_schedule": "NoiseSchedule | ArrayLike",
     "topology": "Topology | networkx.Graph",
 }
 WIDTH = 112  # of texts in generated code: 120 without indentation and quotes
@@ -114,8 +115,10 @@ def train_options_module(found: Mapping[str, list[Declaration]]) -> str:
         "",
         "if TYPE_CHECKING:",
         "    import networkx",
+        "    from numpy.typing import ArrayLike",
         "",
         "    from dpadmm.admm.algorithm import Algorithm",
+        "    from dpadmm.admm.noise_schedule import NoiseSchedule",
         "    from dpadmm.admm.rho import RhoSchedule",
         "    from dpadmm.admm.schedules import Schedule",
         "    from dpadmm.admm.topology.graph import Topology",

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpadmm.errors import InputError
 
-RANGE = "range"  # the key in a field's metadata
+RANGE, AXES = "range", "axes"  # keys in a field's metadata
 _ARRAYS = ("IntArray", "FloatArray")  # types of fields
 _LONGEST = 60  # characters of a value that a message shows
 
@@ -53,16 +53,17 @@ class PublicRange:
         if not self.holds(value):
             raise InputError(f"{place}: {name} = {shown(value)} must be {self}.")
 
-    def check_all(self, place: str, name: str, values: Any) -> None:
-        """The same of an array with one axis, which may hold millions of numbers."""
+    def check_all(self, place: str, name: str, values: Any, axes: int = 1) -> None:
+        """The same of an array with so many axes, which may hold millions of numbers."""
         import numpy as np  # which the command line's help does without
 
         kinds = "iu" if self.whole else "iuf"
-        if type(values) is not np.ndarray or values.ndim != 1 or values.dtype.kind not in kinds:
+        if type(values) is not np.ndarray or values.ndim != axes or values.dtype.kind not in kinds:
             raise InputError(f"{place}: {name} = {shown(values)} must be an array, and each entry {self}.")
-        good = (self.low <= values) & (values <= self.high)
+        sizes = np.abs(values) if self.signed else values
+        good = ((self.low <= sizes) & (sizes <= self.high)) | (self.zero & (values == 0))
         if not good.all():
-            self.check(place, name, values[np.argmin(good)].item())
+            self.check(place, name, values.flat[np.argmin(good)].item())
 
     def __str__(self) -> str:
         kind = "a whole number" if self.whole else "a number"
@@ -70,9 +71,9 @@ class PublicRange:
         return ("0 or " if self.zero else "") + (f"{kind} whose size is {ends}" if self.signed else f"{kind} {ends}")
 
 
-def ranged(within: PublicRange, default: Any = MISSING) -> Any:
-    """A field of a dataclass whose numbers must lie in this range."""
-    return field(default=default, metadata={RANGE: within})
+def ranged(within: PublicRange, default: Any = MISSING, axes: int = 1) -> Any:
+    """A field of a dataclass whose numbers must lie in this range; `axes` is how many an array of them has."""
+    return field(default=default, metadata={RANGE: within, AXES: axes})
 
 
 def range_of(part: Any, name: str) -> PublicRange:
@@ -89,8 +90,10 @@ def check_ranges(part: Any, place: str) -> None:
     for entry in fields(part):
         if entry.init and RANGE in entry.metadata:
             within, held = entry.metadata[RANGE], getattr(part, entry.name)
-            if str(entry.type) in _ARRAYS:
-                within.check_all(place, entry.name, held)
+            kind = str(entry.type)
+            if kind.removesuffix(" | None") in _ARRAYS:
+                if not (held is None and kind.endswith("None")):
+                    within.check_all(place, entry.name, held, entry.metadata.get(AXES, 1))
                 continue
             for value in _numbers(entry, held):
                 within.check(place, entry.name, value)

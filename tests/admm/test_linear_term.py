@@ -283,7 +283,7 @@ def test_a_plan_of_a_billion_equal_rounds_is_made_at_once(name, terms):
 @pytest.mark.parametrize("name", ["private-mr-admm", "m-admm-penalty"])
 def test_rounds_that_differ_are_planned_one_by_one_and_not_a_billion_of_them(name, terms):
     with pytest.raises(
-        InputError, match=r"of 3 agents with penalties that change are too many to plan .* constant rho"
+        InputError, match=r"of 3 agents with penalties or noise that change are too many to plan .* constant ones"
     ):
         ALGORITHMS[name].plan(terms(PROBLEM, COUNTS, rounds=10**9), Multiplier(1e9))
     course = ALGORITHMS[name].plan(terms(PROBLEM, COUNTS, rounds=100), Multiplier(1e9)).noise[0].course

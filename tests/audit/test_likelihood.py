@@ -22,7 +22,10 @@ from dpadmm.release.random_bits import SeededRandomness
 EXACT = {
     **{name: ALGORITHMS[name] for name in ("dp-admm", "pvp", "dpsgd", "fdp-admm", "obj-g", "out-g", "obj-l", "out-l")},
     **{name: ALGORITHMS[name] for name in ("dvp", "dvp-graph", "m-admm-penalty", "private-r-admm", "private-mr-admm")},
-    **{name: ALGORITHMS[name] for name in ("private-components", "private-column-moments", "dp-accelerated")},
+    **{
+        name: ALGORITHMS[name]
+        for name in ("private-components", "private-covariance", "private-column-moments", "dp-accelerated")
+    },
     "dp-accelerated with gamma-norm noise": ALGORITHMS["dp-accelerated"].tuned(mechanism="gamma-norm"),
     "pvp with gamma-norm noise": ALGORITHMS["pvp"].tuned(mechanism="gamma-norm"),
     "dvp with gaussian noise": ALGORITHMS["dvp"].tuned(mechanism="gaussian"),

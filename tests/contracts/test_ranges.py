@@ -18,6 +18,7 @@ from dpadmm._kernels.compiled import compiled
 from dpadmm._ranges import RANGE, SIZES, PublicRange, check_ranges, range_of, ranged
 from dpadmm.admm.algorithm import Algorithm
 from dpadmm.admm.consensus import CONSENSUS
+from dpadmm.admm.noise_schedule import NOISE_SCHEDULES
 from dpadmm.admm.perturbations import PERTURBATIONS
 from dpadmm.admm.rho import RHO_SCHEDULES
 from dpadmm.admm.schedules import SCHEDULES
@@ -56,6 +57,7 @@ PARTS: dict[str, Mapping[str, Any]] = {
     "set": SETS | WRITTEN,
     "schedule": SCHEDULES,
     "rho schedule": RHO_SCHEDULES,
+    "noise schedule": NOISE_SCHEDULES,
     "consensus": CONSENSUS,
     "solver": SOLVERS,
     "perturbation": PERTURBATIONS,
@@ -79,7 +81,7 @@ NO_NUMBERS = {
     "Penalty",
     "ConvexSet",
     *("Problem", "Relation", "Topology | None"),
-    *("Consensus", "tuple[Phase, ...]", "Schedule", "RhoSchedule", "RhoSchedule | None"),
+    *("Consensus", "tuple[Phase, ...]", "Schedule", "RhoSchedule", "RhoSchedule | None", "NoiseSchedule"),
 }  # kinds of fields
 ROUNDING = 1.0 + 1e-12
 
@@ -128,7 +130,7 @@ def test_every_number_of_a_declared_run_has_a_finite_range(table: str) -> None:
 def test_the_numbers_of_a_recipe_are_within_their_ranges(recipe: Any) -> None:
     assert SIZES.holds(recipe.base_rho)
     assert SIZES.holds(recipe.base_radius)
-    parts = [recipe.consensus, recipe.schedule, recipe.rho, recipe.dual_rho or recipe.rho]
+    parts = [recipe.consensus, recipe.schedule, recipe.rho, recipe.dual_rho or recipe.rho, recipe.noise_schedule]
     for part in (*parts, *(part for phase in recipe.phases for part in (phase.solver, phase.perturbation))):
         check_ranges(part, recipe.name)
 
@@ -156,7 +158,7 @@ TOGETHER: dict[tuple[str, str], dict[str, Any]] = {  # what must be set together
     ("geometric", "bound"): {"scale": 1e-9},
     ("geometric", "scale"): {"bound": 1e9},
 }
-ENDLESS = {("scad", "knee")}  # numbers that another number bounds from above
+ENDLESS = {("scad", "knee"), ("sequence", "agents")}  # numbers that others bound from above
 
 
 def made(key: str, part: Any) -> Any:

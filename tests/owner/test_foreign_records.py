@@ -57,7 +57,11 @@ def classes_of(loss: str) -> int:
 
 
 def recipe(loss: str) -> str:
-    return {"second-moment": "private-components", "column-moments": "private-column-moments"}.get(loss, "dpsgd")
+    return {
+        "second-moment": "private-components",
+        "column-moments": "private-column-moments",
+        "mean-and-products": "private-covariance",
+    }.get(loss, "dpsgd")
 
 
 def answer(records: Shards, loss: str, seed: int = 0, algorithm: str | None = None, **changes: Any) -> Any:
@@ -147,7 +151,7 @@ ODD_ROWS = {
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", ODD_ROWS)
-@pytest.mark.parametrize("loss", ["logistic", "second-moment", "column-moments", "capped-softmax"])
+@pytest.mark.parametrize("loss", ["logistic", "second-moment", "column-moments", "mean-and-products", "capped-softmax"])
 def test_rows_that_are_none_contribute_zero(loss: str, kind: str, sparse: bool) -> None:
     """Shards that no encoder has made: their neighbours differ by one record's contribution at most."""
     honest = answer(forged(ROWS, None, sparse), loss)
@@ -229,7 +233,11 @@ def outcomes(records: Shards, algorithm: str, size: float) -> list[Any]:
     known, seen = ALGORITHMS[algorithm], list[Any]()
     relation = "zero-out" if algorithm in ("ps-admm", "ps-admm-anchor", "ps-admm-sgd") else "replace"
     changes = {"topology": "path:2"} if known.consensus.decentralised else {}
-    loss = {"private-components": "second-moment", "private-column-moments": "column-moments"}.get(algorithm)
+    loss = {
+        "private-components": "second-moment",
+        "private-column-moments": "column-moments",
+        "private-covariance": "mean-and-products",
+    }.get(algorithm)
     rounds = 1 if loss else 6
     policy = Policy("mine", 1e5, 1e-6, relation, losses=tuple(EVERY), algorithms=(algorithm,))
     agent = Agent(records, policy, MemoryLedger(1, Relation(relation)), Repeatable())

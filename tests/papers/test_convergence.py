@@ -9,22 +9,25 @@ from dpadmm.admm.schedules import Constant3, Constant4
 from dpadmm.admm.setting import Multiplier
 from dpadmm.papers import ALGORITHMS
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.penalties import L1, L2
+from dpadmm.problems.penalties import L1, L2, ElasticNet
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.reference import optimum
 
 RUNS = 50
 SIZES = (20, 40, 30)
 RHO = 0.1
-CASES = {"kink": (L1(), Constant3()), "smooth": (L2(), Constant4())}
+CASES = {
+    "kink": (L1(), Constant3(), 0.02),
+    "kink and quadratic": (ElasticNet(0.3), Constant3(), 0.3),
+    "smooth": (L2(), Constant4(), 0.02),
+}
 
 
 @pytest.mark.parametrize("noise", [0.5, 5.0])
 @pytest.mark.parametrize("rounds", [10, 80])
 @pytest.mark.parametrize("case", CASES)
 def test_the_mean_gap_is_below_the_constant_step_bound(case, rounds, noise, simulated, terms, played):
-    penalty, schedule = CASES[case]
-    strength = 0.02
+    penalty, schedule, strength = CASES[case]
     problem = Problem(Logistic(), penalty, strength)
     shards = simulated(sizes=SIZES)
     best = optimum(problem, shards, 3)
@@ -35,7 +38,7 @@ def test_the_mean_gap_is_below_the_constant_step_bound(case, rounds, noise, simu
     everyone = shards.tile(RUNS)
 
     # With a kink f is taken at the mean over rounds 0..T-1, the residual always at the mean over rounds 1..T.
-    where = state.mean_local_before if case == "kink" else state.mean_local
+    where = state.mean_local if case == "smooth" else state.mean_local_before
     at_best = problem.objective(shards, np.tile(best, (3, 1)))
     gap = problem.objective(everyone, where).reshape(RUNS, 3) - at_best
     apart = state.mean_local.reshape(RUNS, 3, 3) - state.shared.mean_model[:, None]
@@ -46,9 +49,10 @@ def test_the_mean_gap_is_below_the_constant_step_bound(case, rounds, noise, simu
     for beta in (0.0, RHO, 1.0):
         left = (gap + beta * residual).sum(axis=1)
         tail = n * (RHO * c_w**2 + beta**2 / RHO) / (2 * T)
-        if case == "kink":
-            X = (1.0 + strength * math.sqrt(D)) ** 2 + D * sigma**2
-            bound = c_w * np.sqrt(X / T).sum() + tail
+        if case != "smooth":
+            kink, curve = (1.0, 0.0) if case == "kink" else (0.3, 0.7)
+            X = (1.0 + strength * kink * math.sqrt(D)) ** 2 + D * sigma**2
+            bound = c_w * np.sqrt(X / T).sum() + n * strength * curve * c_w**2 / (2 * T) + tail
         else:
             L_f = 0.25 + strength
             bound = c_w * sigma.sum() * math.sqrt(D / T) + n * c_w**2 * L_f / (2 * T) + tail

@@ -19,6 +19,7 @@ from dpadmm.problems import shards as shards_module
 from dpadmm.problems.array_files import ArrayBlocks
 from dpadmm.problems.losses import CappedSoftmax, Logistic, Loss, Quantile, Quantiles, SecondMoment, Softmax
 from dpadmm.problems.losses.statistics import ColumnMoments as ColumnMomentsLoss
+from dpadmm.problems.losses.statistics import MeanAndProducts
 from dpadmm.problems.losses.unrounded import lattice_sum
 from dpadmm.problems.shards import Shards, gather
 from dpadmm.problems.stored_shards import gather_blocks
@@ -51,6 +52,9 @@ LOSSES = [
     ColumnMomentsLoss(1.0),
     ColumnMomentsLoss(0.01),
     ColumnMomentsLoss(30.0),
+    MeanAndProducts(1.0),
+    MeanAndProducts(0.01),
+    MeanAndProducts(30.0),
 ]
 
 
@@ -314,7 +318,9 @@ def test_the_bounds_of_statistics() -> None:
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("loss", [Logistic(), Softmax(), SecondMoment(), ColumnMomentsLoss(1.0)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [Logistic(), Softmax(), SecondMoment(), ColumnMomentsLoss(1.0), MeanAndProducts(1.0)], ids=str
+)
 def test_records_in_files_give_the_integers_of_records_in_memory(
     loss: Loss, intercept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,7 +349,7 @@ def test_records_in_files_give_the_integers_of_records_in_memory(
     np.testing.assert_array_equal(integers(found), integers(query.total(mixed, x)))
 
 
-@pytest.mark.parametrize("loss", [SecondMoment(), ColumnMomentsLoss(1.0)], ids=str)
+@pytest.mark.parametrize("loss", [SecondMoment(), ColumnMomentsLoss(1.0), MeanAndProducts(1.0)], ids=str)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_statistics_are_exact_for_the_longest_rows(loss: Loss, sparse: bool) -> None:
     """600 records on the bound and one more: beyond 512 of them a double would lose the last."""
@@ -356,5 +362,8 @@ def test_statistics_are_exact_for_the_longest_rows(loss: Loss, sparse: bool) -> 
     found = integers(loss.query(0).total(table, np.zeros((1, loss.dimension(3, 0)))))[0].tolist()
     if isinstance(loss, SecondMoment):
         assert found == [12 * (600 * 4**22 + 1), 17 * 3, 0, 12 * 9, 0, 0]
+    elif isinstance(loss, MeanAndProducts):
+        own = [12 * (600 * 4**22 + 1), 17 * 3, 0, 12 * 9, 0, 0]
+        assert found == [(600 * SIDE + 1) * 12 * SIDE, 3 * 12 * SIDE, 0, *own]
     else:
         assert found == [(600 * SIDE + 1) * SIDE, 3 * SIDE, 0, 600 * 4**22 + 1, 9, 0]

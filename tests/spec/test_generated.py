@@ -120,7 +120,7 @@ def test_arguments_of_train_are_the_fields_of_three_tables() -> None:
         "loss": "str | Loss | None",
         "penalty": "str | Penalty | None",
         "schedule": "str | Schedule | None",
-        "rho_schedule": "str | RhoSchedule | None",
+        "rho_schedule": "str | RhoSchedule | ArrayLike | None",
         "topology": "str | Topology | networkx.Graph | None",
     }
     assert kinds["tau"] == "float | Sequence[float] | None"

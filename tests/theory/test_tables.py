@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpadmm.admm.noise_schedule import NOISE_SCHEDULES
 from dpadmm.admm.rho import RHO_SCHEDULES
 from dpadmm.admm.schedules import SCHEDULES
 from dpadmm.engine import result
@@ -87,6 +88,7 @@ def test_constants_of_a_loss_are_the_library_s(name, radius, table):
         "capped-logistic": {"cap": 0.2},
         "capped-softmax": {"cap": 0.2},
         "column-moments": {"scale": radius},
+        "mean-and-products": {"scale": radius},
     }.get(name, {})
     loss = {**LOSSES, **STATISTICS}[name](**own)
     letters = {"clip": "c", "cap": "c", "scale": "c", "width": "h", "level": "τ", "levels": "τ"}
@@ -137,7 +139,11 @@ def test_the_table_of_mechanisms_is_the_registry(table):
 
 @pytest.mark.parametrize(
     ("heading", "column", "registry"),
-    [("Steps", "schedule", SCHEDULES), ("Penalties of ADMM", "rule", RHO_SCHEDULES)],
+    [
+        ("Steps", "schedule", SCHEDULES),
+        ("Penalties of ADMM", "rule", RHO_SCHEDULES),
+        ("How noise varies", "rule", NOISE_SCHEDULES),
+    ],
 )
 def test_the_tables_of_rules_are_the_registries(heading, column, registry, table):
     assert names(table("losses.md", heading), column) == list(registry)

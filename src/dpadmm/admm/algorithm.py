@@ -18,10 +18,11 @@ import numpy as np
 from dpadmm._arrays import FloatArray
 from dpadmm._ranges import SIZES, check_ranges, ranged
 from dpadmm.admm.consensus import Consensus
+from dpadmm.admm.noise_schedule import ConstantNoise, NoiseSchedule, scales
 from dpadmm.admm.perturbations.base import Perturbation
 from dpadmm.admm.rho import ConstantRho, Rho, RhoSchedule
 from dpadmm.admm.schedules import Fixed, Schedule
-from dpadmm.admm.setting import Density, Noise, NoiseLevel, NoiseRequest, Setting, TotalBudget, step_epsilon
+from dpadmm.admm.setting import Density, Noise, NoiseLevel, NoiseRequest, PaperNoise, Setting, TotalBudget, step_epsilon
 from dpadmm.admm.solvers.base import Solver
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import Accounts, best
@@ -53,6 +54,7 @@ class Algorithm:
     schedule: Schedule = field(default_factory=Fixed)  # solvers that take no step ignore it
     rho: RhoSchedule = field(default_factory=ConstantRho)
     dual_rho: RhoSchedule | None = None  # of the dual step, where it is not that of the subproblem
+    noise_schedule: NoiseSchedule = field(default_factory=ConstantNoise)
     base_rho: float = ranged(SIZES, 0.1)  # where no other is asked for, as the two below
     base_loss: str = "logistic"
     base_radius: float = ranged(SIZES, 100.0)  # a public guess of the optimum's length
@@ -83,6 +85,11 @@ class Algorithm:
         """Whether a round is made of what was released before it."""
         return not self.phases[self.phase(round)].solver.reads_records
 
+    def penalty(self, rule: RhoSchedule, setting: Setting, level: NoiseLevel, cycle: int) -> Rho:
+        """ADMM's penalty by a rule: one for all agents, one for each of the batch, or, where penalties are those of
+        edges, one for every node of the graph."""
+        return rule.value(setting.of_all_nodes() if self.consensus.by_edge else setting, level, cycle)
+
     def local(self, setting: Setting) -> Setting:
         """The terms as agents see them: without the penalty, where the server applies it."""
         return setting.without_penalty() if self.consensus.penalises else setting
@@ -96,6 +103,16 @@ class Algorithm:
         self.consensus.check(setting)
         for rule in (self.rho, self.dual_rho or self.rho):
             rule.check(setting, shared=not self.consensus.decentralised)
+        if self.consensus.by_edge and self.dual_rho is not None:
+            raise InputError(
+                f"algorithm {self.name!r}: the dual step has a penalty of its own, the same for all nodes, which edge "
+                f"penalties do not go with; leave one of the two out. Either leads to the pooled optimum."
+            )
+        if self.consensus.by_edge and not self.rho.by_place:
+            raise InputError(
+                f"edge penalties need the penalties of all nodes, and rule {self.rho.name!r} may look at a node's own "
+                f"facts; use 'constant', 'geometric' or 'sequence'."
+            )
         for before, phase in zip((None, *self.phases), self.phases, strict=False):
             if not phase.solver.reads_records and (before is None or before.solver.first_order):
                 raise InputError(
@@ -109,12 +126,20 @@ class Algorithm:
                     f"perturbation {phase.perturbation.name!r} needs a rho that is known before its noise, and "
                     f"{self.rho.name!r} follows it; use 'constant' or 'geometric'."
                 )
+            if self.noise_schedule.varies and phase.solver.reads_records and not phase.perturbation.takes_scales:
+                raise InputError(
+                    f"perturbation {phase.perturbation.name!r} has the same noise in all rounds, and noise schedule "
+                    f"{self.noise_schedule.name!r} varies it; use a recipe with noise on answers, gradients or in "
+                    f"the objective."
+                )
+        self.noise_schedule.check(setting)
         self.schedule.check(setting)
 
     def tuned(self, **changes: Any) -> Algorithm:
         """The same recipe with another schedule or rho, or with fields of its solver, perturbation, consensus or
         schedule set (mechanism, updates, momentum); an `InputError` where no part of the recipe has such a field."""
-        own = {name: changes.pop(name) for name in ("schedule", "rho", "dual_rho", "weighting") if name in changes}
+        whole = ("schedule", "rho", "dual_rho", "noise_schedule", "weighting")
+        own = {name: changes.pop(name) for name in whole if name in changes}
         schedule = own.pop("schedule", self.schedule)
         for name in changes:
             parts = [self.consensus, schedule, *(part for p in self.phases for part in (p.solver, p.perturbation))]
@@ -153,20 +178,31 @@ class Algorithm:
         if isinstance(request, Density) and solver.reads_records and not perturbation.takes_alpha:
             raise InputError(f"algorithm {self.name!r} has no noise of density exp(-alpha |.|); give a budget.")
         times = max(1, self.times(index, setting.rounds))
-        setting = replace(setting, rounds=times)
+        varied = self.noise_schedule.varies and solver.reads_records
+        if varied:
+            if isinstance(request, PaperNoise):
+                raise InputError("the papers' noise is the same in all rounds; leave the noise schedule out.")
+            self._refuse_course(setting, times)
+        louder = scales(self.noise_schedule, setting, times) if varied else None
+        setting = replace(setting, rounds=times, louder=louder)
         if perturbation.any_rho:
             return perturbation.calibrate(setting, solver, request)
         silent = NoiseLevel(np.zeros(setting.agents), np.inf)
         last = 1 if isinstance(self.rho, ConstantRho) else times
-        if last * setting.agents > COURSE:  # terms come from strangers, and a billion rounds would fill the memory
-            raise InputError(
-                f"{setting.rounds:,} rounds of {setting.agents:,} agents with penalties that change are too many to "
-                f"plan (at most {COURSE:,} together); use a constant rho, or fewer rounds."
-            )
-        rhos = [self.rho.value(setting, silent, time) for time in range(1, last + 1)]
+        self._refuse_course(setting, last)
+        rhos = [self.penalty(self.rho, setting, silent, time) for time in range(1, last + 1)]
         kappas = np.array([self.consensus.kappa(setting, rho) for rho in rhos])
         same = (kappas == kappas[0]).all()
         return perturbation.calibrate(setting, solver, request, kappas[:1] if same else kappas)
+
+    @staticmethod
+    def _refuse_course(setting: Setting, times: int) -> None:
+        """Terms come from strangers, and a billion rounds would fill the memory."""
+        if times * setting.agents > COURSE:
+            raise InputError(
+                f"{times:,} rounds of {setting.agents:,} agents with penalties or noise that change are too many to "
+                f"plan (at most {COURSE:,} together); use constant ones, or fewer rounds."
+            )
 
 
 def _has(part: Any, name: str) -> bool:
@@ -202,12 +238,12 @@ class Plan:
 
     def rho(self, round: int) -> Rho:
         """ADMM's penalty in a round: one for all agents, or on a graph one for each."""
-        return self.algorithm.rho.value(self.setting, self.level, self.algorithm.cycle(round))
+        return self.algorithm.penalty(self.algorithm.rho, self.setting, self.level, self.algorithm.cycle(round))
 
     def dual_rho(self, round: int) -> Rho:
         """The penalty that the dual step of a round takes."""
         rule = self.algorithm.dual_rho or self.algorithm.rho
-        return rule.value(self.setting, self.level, self.algorithm.cycle(round))
+        return self.algorithm.penalty(rule, self.setting, self.level, self.algorithm.cycle(round))
 
     def noise_in(self, round: int) -> Noise:
         """What is drawn in a round."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpadmm._arrays import FloatArray
 from dpadmm._ranges import SIZES, SIZES_OR_ZERO, PublicRange, check_ranges, ranged
+from dpadmm.admm.sequences import Listed
 from dpadmm.admm.setting import NoiseLevel, Setting
 from dpadmm.errors import InputError
 
@@ -27,6 +28,7 @@ class RhoSchedule(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     follows_noise: ClassVar[bool] = False  # whether it cannot be known before the noise is
+    by_place: ClassVar[bool] = False  # whether an agent's penalty depends on its place and on no other of its facts
 
     @property
     def scales_rho(self) -> bool:
@@ -49,6 +51,7 @@ class ConstantRho(RhoSchedule):
 
     name = "constant"
     about = "the same rho in all rounds"
+    by_place = True
 
     @property
     def scales_rho(self) -> bool:
@@ -73,6 +76,7 @@ class GeometricRho(RhoSchedule):
     scale: float | tuple[float, ...] = ranged(SIZES, 1.0)
     bound: float = ranged(SIZES, 1e6)
 
+    by_place = True
     name = "geometric"
     about = "rho * scale * growth^round, at most rho * bound (default 1.04, 1, 1e6); lists give every node its own"
 
@@ -113,6 +117,35 @@ class GeometricRho(RhoSchedule):
     @staticmethod
     def _of_each(values: float | tuple[float, ...], setting: Setting) -> Rho:
         return np.asarray(values, dtype=np.float64)[setting.members] if isinstance(values, tuple) else values
+
+
+@dataclass(frozen=True)
+class SequenceRho(Listed, RhoSchedule):
+    """Penalties as they are listed, cycle after cycle: the theta_i(k) of 003, Alg. 2, of any kind that never falls."""
+
+    by_place = True
+    name = "sequence"
+    about = "as listed: how many numbers a cycle has, then all of them, cycle after cycle (default 1, 1)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (np.diff(self.rows, axis=0) < 0.0).any():
+            raise InputError(
+                f"rho schedule {self.name!r}: a penalty falls from one cycle to the next; it must not, as the proofs "
+                f"require."
+            )
+
+    def check(self, setting: Setting, shared: bool) -> None:
+        if shared and self.agents > 1:
+            raise InputError(
+                f"rho schedule {self.name!r}: a penalty for every node is for graphs; around a server all agents use "
+                f"one."
+            )
+        if setting.graph is not None:
+            self.check_agents("rho schedule", setting.graph.nodes)
+
+    def value(self, setting: Setting, level: NoiseLevel, round: int) -> Rho:
+        return self.at(setting, round)
 
 
 @dataclass(frozen=True)
@@ -164,5 +197,5 @@ class BalancedRho(RhoSchedule):
 
 
 RHO_SCHEDULES: dict[str, type[RhoSchedule]] = {
-    rule.name: rule for rule in (ConstantRho, GeometricRho, GrowingRho, BalancedRho)
+    rule.name: rule for rule in (ConstantRho, GeometricRho, SequenceRho, GrowingRho, BalancedRho)
 }

@@ -48,9 +48,10 @@ class AgentState:
 
 
 def begin(plan: Plan) -> AgentState:
-    """Zeros, as the papers' proofs require, or the nearest point of a set without zero; nothing depends on data."""
-    zeros = np.zeros((plan.setting.agents, plan.setting.dimension))
-    first = plan.setting.problem.domain.project(zeros)
+    """Models at the public start, which is zero where no other is agreed, or at the nearest point of the set; duals at
+    zero, as the papers' proofs require. Nothing depends on data."""
+    zeros, start = np.zeros((plan.setting.agents, plan.setting.dimension)), plan.setting.start
+    first = plan.setting.problem.domain.project(zeros if start is None else zeros + start)
     return AgentState(released=first, dual=zeros, memory=plan.algorithm.phases[0].solver.start(first))
 
 

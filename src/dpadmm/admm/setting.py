@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm._arrays import FloatArray, IntArray
-from dpadmm._ranges import COUNTS, DELTAS, PLACES, RANGE, SIZES, SIZES_OR_ZERO, check_ranges, ranged
+from dpadmm._ranges import COUNTS, DELTAS, ENTRIES, PLACES, RANGE, SIZES, SIZES_OR_ZERO, check_ranges, ranged
 from dpadmm.admm.topology.graph import Topology
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Budget, classic_multiplier
@@ -40,6 +40,10 @@ class Setting:
     unit_size: int = ranged(COUNTS, 1)  # records that are protected together: those of one person, at most
     width: int | None = ranged(COUNTS, None)  # columns of a record; None: as many as coefficients
     graph: Topology | None = None  # who talks to whom, where there is no server
+    start: FloatArray | None = ranged(ENTRIES, None)  # (D,) a public model that all agents begin at; None: zeros
+    louder: FloatArray | None = ranged(
+        SIZES, None, axes=2
+    )  # (times or 1, n) noise of each time a phase comes, while it is calibrated
     members: IntArray = ranged(PLACES, None)  # positions among all agents; None: these are all of them
 
     def __post_init__(self) -> None:
@@ -48,6 +52,8 @@ class Setting:
         check_ranges(self, "setting")
         if not isinstance(self.relation, Relation):  # the name of one would count as the other
             raise InputError(f"setting: relation = {self.relation!r} must be a Relation; Relation.parse reads names.")
+        if self.start is not None and self.start.size != self.dimension:
+            raise InputError(f"setting: a start of {self.start.size} numbers for models of {self.dimension}.")
         if self.members.size != self.counts.size:
             raise InputError(f"setting: {self.members.size} members for {self.counts.size} counts; one for each agent.")
 
@@ -60,6 +66,12 @@ class Setting:
         """How many neighbours each agent has on the graph."""
         assert self.graph is not None
         return self.graph.degrees[self.members].astype(np.float64)
+
+    def of_all_nodes(self) -> Setting:
+        """The same terms for every node of the graph, as far as rules look at places alone: counts are not theirs."""
+        assert self.graph is not None
+        nodes = self.graph.nodes
+        return replace(self, counts=np.ones(nodes, dtype=np.int64), members=np.arange(nodes), louder=None)
 
     @property
     def weights(self) -> FloatArray:
@@ -110,7 +122,11 @@ class Setting:
     def take(self, agents: Any) -> Setting:
         """The same terms for these agents only."""
         return replace(
-            self, counts=self.counts[agents], problem=self.problem.take(agents), members=self.members[agents]
+            self,
+            counts=self.counts[agents],
+            problem=self.problem.take(agents),
+            louder=None if self.louder is None else self.louder[:, agents],
+            members=self.members[agents],
         )
 
 

@@ -160,6 +160,12 @@ def schedules() -> list[Row]:
     return [{"name": name, "about": rule.about, "needs": needs(rule().check)} for name, rule in SCHEDULES.items()]
 
 
+def noise_schedules() -> list[Row]:
+    from dpadmm.admm.noise_schedule import NOISE_SCHEDULES
+
+    return [{"name": name, "about": rule.about} for name, rule in NOISE_SCHEDULES.items()]
+
+
 def rho_schedules() -> list[Row]:
     from dpadmm.admm.rho import RHO_SCHEDULES
 

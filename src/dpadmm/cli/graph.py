@@ -45,6 +45,10 @@ def register(app: typer.Typer) -> None:
         "disagreement",
         epilog=examples("dpadmm graph disagreement runs/ring --draw disagreement.png --run 0"),
     )(disagreement)
+    group.command(
+        "samples",
+        epilog=examples("dpadmm graph samples runs/ring --tau 0.1 --failure 0.05 --json"),
+    )(samples)
     app.add_typer(group, name="graph")
 
 
@@ -185,6 +189,45 @@ def disagreement(
     console.print(rows)
     if draw is not None:
         console.print(f"picture in {draw}", soft_wrap=True)
+
+
+def samples(
+    folder: Annotated[Path, typer.Argument(help="Folder of a simulated run of recycled ADMM, or its spec file.")],
+    tau: Annotated[float, typer.Option("--tau", help="How much above the reference's the loss may be.")] = 0.1,
+    failure: Annotated[float, typer.Option("--failure", help="The delta of the theorems.")] = 0.05,
+    reference: Annotated[
+        float | None,
+        typer.Option("--reference", help="|f_ref|² of the reference.", show_default="the pooled optimum's"),
+    ] = None,
+    slack: Annotated[float, typer.Option("--slack", help="The a of theorem VI.2.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """How many records theorems VI.1 and VI.2 of 003 ask for, with the numbers of a run.
+
+    The run is simulated again. Held-out records stand for the distribution,
+    so what is printed is for simulations and covered by no epsilon. Numbers
+    are in units of the constant w, which the paper does not give.
+    """
+    from dpadmm.engine.sample_sizes import Question, sample_sizes
+    from dpadmm.spec.toml import read
+
+    spec = folder / "spec.toml" if folder.is_dir() else folder
+    found = sample_sizes(read(spec), Question(tau, failure, reference, slack)).summary()
+    if as_json:
+        print_json({"run": str(folder), **found})
+        return
+    console = out()
+    console.print(
+        f"Theorem {found['theorem']}: with probability {1 - failure * (2 if found['theorem'] == 'VI.2' else 1):g} the "
+        f"expected loss is at most {tau:g} above that of any classifier with |f_ref|² <= {found['reference']:.4g}, if "
+        f"nodes have so many records (times w):",
+        soft_wrap=True,
+    )
+    rows = table(["node", "records", "largest excess", "needed in all rounds", "in the last"])
+    for node, last in zip(found["nodes"], found["last_round_needed"], strict=True):
+        said = ["no number is enough" if each is None else f"{each:,.4g}" for each in (node["needed"], last)]
+        rows.add_row(str(node["node"]), f"{node['records']:,}", f"{node['largest_excess']:.4g}", *said)
+    console.print(rows)
 
 
 def _check_size(graph: Topology) -> None:

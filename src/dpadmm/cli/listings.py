@@ -115,6 +115,8 @@ LISTINGS = (
     Listing("schedules", "Step sizes.", catalogue.schedules, _COLON.format("fixed:0.5")),
     Listing("rho-schedules", "ADMM's penalty, round by round.", catalogue.rho_schedules,
             "Numbers go after colons, as in growing:2:5:10000."),
+    Listing("noise-schedules", "How noise varies by round and by agent.", catalogue.noise_schedules,
+            "Numbers go after colons, as in geometric:0.95."),
     Listing("datasets", "Data sets known by name.", catalogue.datasets,
             "A path to a .csv or .parquet file does as well, with --target and, for real owners, --owner."),
     Listing("bases", "Functions that curves are written in.", catalogue.bases,

@@ -122,6 +122,10 @@ def _with_fields(command: Callable[..., None]) -> Callable[..., None]:
 
 def _read(name: str, given: Any) -> Any:
     """What a flag gives, as its field wants it."""
+    if name == "start" and isinstance(given, str) and given.startswith("@"):
+        from dpadmm.spec.sequences import numbers_in_file
+
+        return numbers_in_file(name, given)
     if FIELDS[name].type.startswith("tuple[float"):
         return numbers(FIELDS[name].flag, given)
     return _FROM_FILES[name](given) if name in _FROM_FILES else given
@@ -146,7 +150,19 @@ def _topology(given: str | None) -> str | None:
     return read_topology(Path(given[1:]))
 
 
-_FROM_FILES: dict[str, Callable[[str | None], str | None]] = {"set": _set, "topology": _topology}
+def _table(name: str) -> Callable[[str | None], str | None]:
+    """Numbers that vary by round, or those in the file that is named."""
+    from dpadmm.spec.sequences import from_file
+
+    return lambda given: None if given is None else from_file(name, given)
+
+
+_FROM_FILES: dict[str, Callable[[str | None], str | None]] = {
+    "set": _set,
+    "topology": _topology,
+    "rho_schedule": _table("rho_schedule"),
+    "noise_schedule": _table("noise_schedule"),
+}
 
 
 def _given(spec: Path | None, out: Path | None, resume: bool) -> Experiment:

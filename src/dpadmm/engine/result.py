@@ -202,6 +202,8 @@ def convergence_condition(plan: Plan) -> Condition | None:
     if graph is None or smoothness is None or not damping or graph.nodes > LARGEST_GRAPH:
         return None
     theta, following = plan.rho(1), plan.rho(1 + len(plan.algorithm.phases))
+    if plan.algorithm.consensus.by_edge and np.ndim(theta):
+        return None  # the theorem's matrices are those of penalties of nodes
     return condition(graph, theta, damping[0], smoothness, following)
 
 

@@ -68,8 +68,9 @@ def train(
         progress: told how far the run is.
         engine: where the agents work (see `engine/executor.py`). The numbers are the same everywhere.
         tune_batches: choose mini-batches and inner steps that are not given for the least noise at the budget.
-        **changes: fields of the experiment. Loss, penalty, set, algorithm, schedule and rho_schedule may be parts of
-            your own instead of names, topology a networkx graph.
+        **changes: fields of the experiment. Loss, penalty, set, algorithm, schedule, rho_schedule and noise_schedule
+            may be parts of your own instead of names, the latter two arrays as well (a row per round, a column per
+            agent), topology a networkx graph.
 
     Returns:
         The models, their history and what they cost.

@@ -5,12 +5,13 @@ privacy"; theory 3.1-3.5). Equation and algorithm numbers are the paper's.
 from __future__ import annotations
 
 from dpadmm.admm.algorithm import Algorithm, Phase
-from dpadmm.admm.consensus import Descent, Star
+from dpadmm.admm.consensus import Descent, Neighbours, Star
 from dpadmm.admm.perturbations import Gradient, Objective, Output, Unperturbed
 from dpadmm.admm.schedules import Fixed, Theorem
 from dpadmm.admm.solvers import Exact, GradientAnswer, Linearised
 
 PAPER = "Huang et al. 2020, DP-ADMM"
+GRAPH_RHO = 0.02  # theta, of which a node has twice as many as neighbours: ours, the paper has no graphs
 
 ADMM = Algorithm(
     name="admm",
@@ -57,6 +58,29 @@ LINEARISED_ADMM = Algorithm(
     consensus=Star(),
     phases=(Phase(Linearised(), Unperturbed()),),
     schedule=Theorem(),
+)
+
+# The paper's remark that the approach carries over to other topologies: (10), (11) with the terms of decentralised
+# ADMM, and so the lemma of the star: noise is on the gradient, and all else is made of releases and public numbers.
+DP_ADMM_GRAPH = Algorithm(
+    name="dp-admm-graph",
+    about="one linearised step per round on a graph, with noise on the gradient",
+    paper=f"{PAPER}, Alg. 3 on a graph",
+    consensus=Neighbours(),
+    phases=(Phase(Linearised(), Gradient("gaussian")),),
+    schedule=Theorem(),
+    base_rho=GRAPH_RHO,
+    twin="linearised-admm-graph",
+)
+
+LINEARISED_ADMM_GRAPH = Algorithm(
+    name="linearised-admm-graph",
+    about="DP-ADMM on a graph without noise",
+    paper=f"{PAPER}, Alg. 3 on a graph without noise",
+    consensus=Neighbours(),
+    phases=(Phase(Linearised(), Unperturbed()),),
+    schedule=Theorem(),
+    base_rho=GRAPH_RHO,
 )
 
 DPSGD = Algorithm(

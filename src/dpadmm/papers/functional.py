@@ -56,3 +56,21 @@ PRIVATE_COMPONENTS = replace(
     phases=(Phase(GradientAnswer(), Gradient("gaussian"), moves_dual=False),),
     twin="components",
 )
+
+# The same around a mean, as the paper's expansion of the covariance has it: mean curve and products in one release.
+COVARIANCE = replace(
+    COMPONENTS,
+    name="covariance",
+    about="the mean of the rows and their products in one round, for components of their covariance",
+    paper=f"{PAPER}, 2.1; the twin of private-covariance",
+    base_loss="mean-and-products",
+)
+
+PRIVATE_COVARIANCE = replace(
+    PRIVATE_COMPONENTS,
+    name="private-covariance",
+    about="the mean of the rows and their products in one round, with noise, for components of their covariance",
+    paper=f"{PAPER}, 2.1, with the noise that it leaves out",
+    base_loss="mean-and-products",
+    twin="covariance",
+)

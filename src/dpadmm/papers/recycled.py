@@ -114,3 +114,29 @@ PRIVATE_MR_ADMM = Algorithm(
     base_rho=THETA,
     twin="mr-admm",
 )
+
+# VII.B: output perturbation in place of (18). The even round is made of the noisy release: the gradient that it gives
+# away is that of the answer before the noise, with kappa times the noise on it.
+PVP_R_ADMM = Algorithm(
+    name="pvp-r-admm",
+    about="R-ADMM with noise on the answers of odd rounds; even rounds are free",
+    paper=f"{PAPER}, Alg. 3 with the output perturbation of VII.B and a constant penalty",
+    consensus=Neighbours(),
+    phases=(
+        Phase(Exact(), Output("gaussian")),  # (12), and VII.B
+        Phase(Recycled(DAMPING), Free(), moves_dual=False),  # (10) of the release, (11)
+    ),
+    base_rho=THETA,
+    twin="r-admm",
+)
+
+PVP_MR_ADMM = Algorithm(
+    name="pvp-mr-admm",
+    about="R-ADMM with growing penalties, noise on the answers of odd rounds; even rounds are free",
+    paper=f"{PAPER}, Alg. 3 with the output perturbation of VII.B",
+    consensus=Neighbours(),
+    phases=PVP_R_ADMM.phases,
+    rho=GeometricRho(1.04),
+    base_rho=THETA,
+    twin="mr-admm",
+)

@@ -7,6 +7,7 @@ accountant, so spending what was calibrated never reports more than was granted,
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from dpadmm._ranges import DELTAS, EPSILONS, check_ranges, ranged
 from dpadmm.errors import InputError
 from dpadmm.privacy import gaussian
 from dpadmm.privacy.accounting import best
-from dpadmm.privacy.events import GaussianDpEvent, Relation
+from dpadmm.privacy.events import DpEvent, GaussianDpEvent, Relation
 from dpadmm.privacy.mechanisms import Gaussian, Mechanism, mechanism_class
 
 
@@ -62,6 +63,46 @@ def gaussian_multiplier(budget: Budget, releases: int) -> float:
     while _cost(GaussianDpEvent, multiplier, releases, budget.delta) > budget.epsilon:
         multiplier, step = multiplier * (1.0 + step), 2.0 * step
     return multiplier
+
+
+def scaled_multipliers(
+    budgets: Sequence[Budget], scales: FloatArray, releases: int, mechanism: str | type[Mechanism]
+) -> FloatArray:
+    """Noise multipliers that differ from time to time, in given ratios, and exhaust each agent's budget.
+
+    Args:
+        budgets: Of each agent.
+        scales: (times, agents) ratios.
+        releases: How many releases each time stands for.
+        mechanism: Of the noise.
+
+    Returns:
+        (times, agents): the scales times one number for each agent.
+    """
+    _check_releases(releases)
+    kind = mechanism_class(mechanism)
+    found: dict[tuple[Budget, bytes], float] = {}
+    units = np.empty(len(budgets))
+    for agent, budget in enumerate(budgets):
+        column = scales[:, agent]
+        key = (budget, column.tobytes())
+        if key not in found:
+            found[key] = _smallest_unit(kind, budget, column, releases)
+        units[agent] = found[key]
+    return scales * units
+
+
+def _smallest_unit(kind: type[Mechanism], budget: Budget, scales: FloatArray, releases: int) -> float:
+    def cost(unit: float) -> float:
+        tally: Counter[DpEvent] = Counter()
+        for scale in scales:
+            tally[kind.event(float(scale * unit))] += releases
+        return best(tally, budget.delta, Relation.REPLACE).epsilon
+
+    # As loud in the mean square as if all times were alike, which is right for Gaussian noise; and a little beside it,
+    # since the search needs a start on one side of the answer.
+    alike = noise_multipliers([budget], releases * scales.size, kind)[0]
+    return smallest_near(cost, budget.epsilon, float(1.01 * alike * np.sqrt(np.mean(scales**-2.0))), tolerance=1e-9)
 
 
 def classic_multiplier(epsilon: float, delta: float) -> float:

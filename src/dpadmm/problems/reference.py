@@ -13,20 +13,26 @@ from dpadmm.problems.sets import Whole
 from dpadmm.problems.shards import Shards
 
 
-def optimum(problem: Problem, shards: Shards, dimension: int, tolerance: float = 1e-8) -> FloatArray:
-    """argmin over the set of (1/n) sum_i f_i(z): L-BFGS where it is smooth, accelerated proximal steps elsewhere."""
+def optimum(
+    problem: Problem, shards: Shards, dimension: int, tolerance: float = 1e-8, tilt: FloatArray | None = None
+) -> FloatArray:
+    """argmin over the set of (1/n) sum_i f_i(z): L-BFGS where it is smooth, accelerated proximal steps elsewhere.
+
+    `tilt` adds a linear term <tilt, z>.
+    """
     if not problem.penalty.convex and problem.strength > 0.0:
         raise ConvergenceError(f"no reference optimum: penalty {problem.penalty.name!r} is not convex.")
     weights = problem.weights(shards.counts)
+    linear = np.zeros(dimension) if tilt is None else tilt
 
     def everywhere(z: FloatArray) -> FloatArray:
         return np.broadcast_to(z, (shards.agents, dimension))
 
     def loss(z: FloatArray) -> float:
-        return float(problem.loss.values(shards, everywhere(z), weights).mean())
+        return float(problem.loss.values(shards, everywhere(z), weights).mean() + linear @ z)
 
     def slope(z: FloatArray) -> FloatArray:
-        return problem.loss.gradient(shards, everywhere(z), weights).mean(axis=0)
+        return problem.loss.gradient(shards, everywhere(z), weights).mean(axis=0) + linear
 
     with one_thread_pool():
         if problem.smooth and isinstance(problem.domain, Whole):

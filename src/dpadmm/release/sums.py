@@ -244,6 +244,40 @@ class ColumnMoments(Query):
         return found.times(np.repeat([self._factor(table.cell), 1], table.width)[None, :])
 
 
+@dataclass(frozen=True)
+class RowsAndProducts(Query):
+    """(factor * row, 12 r_i², 17 r_i r_j), with a public integer as factor: a mean and the products around it."""
+
+    scale: float  # what a column counts beside the products
+
+    def _factor(self, cell: float) -> int:
+        return min(max(1, round(_DIAGONAL * self.scale / cell)), _LARGEST_FACTOR)
+
+    def units(self, width: int, row_bound: float) -> FloatArray:
+        cell = rows.cell(row_bound)
+        first = _DIAGONAL * self.scale / (self._factor(cell) * cell)
+        own = Products().units(width, row_bound) / Products().bounds(width, row_bound).coarse
+        return self.bounds(width, row_bound).coarse * np.concatenate([np.full(width, first), own])
+
+    def bounds(self, width: int, row_bound: float) -> Bounds:
+        cell, squared = rows.cell(row_bound), rows.LARGEST_SQUARE
+        factor, products = self._factor(cell), Products().bounds(width, row_bound)
+        # The weights 12 and 17 make the products of a matrix at most sqrt(145) of its Frobenius norm long. So replacing
+        # a by b moves all by at most the root of 2 f² (R² - t) + 290 (R⁴ - t²), t = <a, b>: largest at t = -f²/290, or
+        # -R² if that is larger. Where the former is rounded, it is off by 290 at most.
+        inner = max(-(factor**2 // 290), -squared)
+        apart = 2 * factor**2 * (squared - inner) + 290 * (squared**2 - inner**2) + 290
+        norm = math.isqrt(factor**2 * squared + 145 * squared**2) + 1
+        norm1 = _in_norm1(factor * rows.SIDE, width) + products.norm1
+        return Bounds(norm, norm1, math.isqrt(apart) + 1, products.worth, width + products.dimension)
+
+    def total(self, table: Rows, x: FloatArray) -> Total:
+        row, column = np.triu_indices(table.width)
+        found = exact(table, moments.rows_and_products, (), x, table.width + row.size, CHUNK_OF_SQUARES)
+        own = np.where(row == column, _DIAGONAL, _BESIDE)
+        return found.times(np.concatenate([np.full(table.width, self._factor(table.cell)), own])[None, :])
+
+
 def exact(
     table: Rows, kernel: Callable[..., None], given: tuple[Any, ...], x: Any, count: int, chunk: int = CHUNK
 ) -> Total:

@@ -96,3 +96,11 @@ class PartOptions:
         flag="--momentum",
         shown="0.8",
     )
+    edge_penalties: bool | None = option(
+        None,
+        help="Penalties of edges, the mean of both nodes', with which nodes agree on the optimum.",
+        panel="Algorithm",
+        flag="--edge-penalties",
+        off_flag="--node-penalties",
+        shown="those of nodes, as in 003",
+    )

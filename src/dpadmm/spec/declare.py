@@ -19,6 +19,7 @@ from dpadmm._fields import FILE_ONLY, listed, names, option, typed
 from dpadmm._ranges import (
     COUNTS,
     DELTAS,
+    ENTRIES,
     EPSILONS,
     SHARES,
     SHARES_OR_ZERO,
@@ -31,6 +32,7 @@ from dpadmm._ranges import (
 from dpadmm.errors import InputError, unknown
 from dpadmm.spec._part_options import PartOptions
 from dpadmm.spec.part import Part
+from dpadmm.spec.sequences import is_table, table_text
 
 DATA, PROBLEM, ALGORITHM, PRIVACY = "Data", "Problem", "Algorithm", "Privacy"
 SIMULATION, FEDERATION = "Simulation", "Federation"
@@ -128,6 +130,13 @@ class RunSpec(PartOptions):
     noise_multiplier: float | None = option(
         None, help="Noise scale divided by the sensitivity, instead of an epsilon.", panel=PRIVACY, within=SIZES_OR_ZERO
     )
+    noise_schedule: str | Part | None = option(
+        None,
+        help="How noise varies: from 'dpadmm noise-schedules', or @FILE with a line per round, a number per agent.",
+        panel=PRIVACY,
+        shown="the same in all rounds",
+        part="noise_schedule",
+    )
     norm_bound: float | None = option(
         None,
         help="Public bound on the length of rows; longer ones are scaled down to it.",
@@ -148,7 +157,10 @@ class RunSpec(PartOptions):
         within=SIZES,
     )
     rho_schedule: str | Part | None = option(
-        None, help="From 'dpadmm rho-schedules' (e.g. growing:2:5:10000).", panel=ALGORITHM, part="rho_schedule"
+        None,
+        help="From 'dpadmm rho-schedules' (e.g. growing:2:5:10000), or @FILE with a line per round, a number per node.",
+        panel=ALGORITHM,
+        part="rho_schedule",
     )
     dual_rho: float | None = option(
         None, help="Penalty of the dual steps on a graph; default: the algorithm's.", panel=ALGORITHM, within=SIZES
@@ -159,6 +171,13 @@ class RunSpec(PartOptions):
         "@FILE with an edge list.",
         panel=ALGORITHM,
         part="topology",
+    )
+    start: tuple[float, ...] = option(
+        (),
+        help="A public model that all agents begin at: its coefficients, one number for all of them, or @FILE.",
+        panel=ALGORITHM,
+        shown="zeros",
+        within=ENTRIES,
     )
     radius: float | None = option(
         None,
@@ -172,6 +191,13 @@ class RunSpec(PartOptions):
         help="Turn rows onto principal components, found privately: how many, 'noise' (those that stand out of it), or "
         "share:0.95.",
         panel=ALGORITHM,
+    )
+    centred: bool = option(
+        False,
+        help="Components of the covariance, around a private mean of the rows; needs --intercept.",
+        panel=ALGORITHM,
+        off_flag="--uncentred",
+        shown="of second moments",
     )
     components_share: float = option(
         0.1, help="Share of the budget for finding the components.", panel=PRIVACY, within=SHARES
@@ -361,6 +387,8 @@ class Experiment:
             if table is None:
                 raise unknown(f"key in {where}", name, [key for t in TABLES.values() for key in names(t)])
             part = getattr(result, table)
+            if is_table(name, value):
+                value = table_text(name, value)
             if where == ARGUMENTS:
                 value = listed(part, name, value)
             value = value if isinstance(value, Part) else typed(part, name, value, where)

@@ -14,8 +14,11 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dpadmm._registry import is_import_path, numbers_in
 from dpadmm.admm.algorithm import Algorithm
+from dpadmm.admm.noise_schedule import NOISE_SCHEDULES, NoiseSchedule
 from dpadmm.admm.rho import RHO_SCHEDULES, RhoSchedule
 from dpadmm.admm.schedules import SCHEDULES, Schedule
 from dpadmm.admm.topology.graph import Topology
@@ -27,6 +30,7 @@ from dpadmm.problems.sets import SETS, ConvexSet
 from dpadmm.problems.sets.text import written
 from dpadmm.spec.declare import AUTO, RunSpec
 from dpadmm.spec.part import Part
+from dpadmm.spec.sequences import FIELDS, from_file, is_table, table_text
 
 # What each field of a run may hold beside a text, and the registry whose names come before import paths.
 KINDS: dict[str, tuple[type, Mapping[str, Any]]] = {
@@ -36,6 +40,7 @@ KINDS: dict[str, tuple[type, Mapping[str, Any]]] = {
     "set": (ConvexSet, SETS),
     "schedule": (Schedule, SCHEDULES),
     "rho_schedule": (RhoSchedule, RHO_SCHEDULES),
+    "noise_schedule": (NoiseSchedule, NOISE_SCHEDULES),
 }
 
 _MAIN = ("__main__", "__mp_main__")  # a script, which no other process can import
@@ -52,7 +57,13 @@ def declared(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = dict(values)
     for name, value in values.items():
-        if name in KINDS and value is not None and not isinstance(value, str | Part):
+        if name == "start" and hasattr(value, "__array__"):
+            found[name] = tuple(np.ravel(value).tolist())
+        elif is_table(name, value):
+            found[name] = table_text(name, value)
+        elif name in FIELDS and isinstance(value, str):
+            found[name] = from_file(name, value)
+        elif name in KINDS and value is not None and not isinstance(value, str | Part):
             _check(name, value)
             found[name] = _registry_name(name, value) or Part(value, _import_path(name, value))
         elif name == "topology" and value is not None and not isinstance(value, str):

@@ -10,10 +10,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpadmm._arrays import IntArray
+import numpy as np
+
+from dpadmm._arrays import FloatArray, IntArray
 from dpadmm._fields import names
 from dpadmm._registry import build, refuse_import_path
 from dpadmm.admm.algorithm import Algorithm, Plan
+from dpadmm.admm.noise_schedule import NOISE_SCHEDULES
 from dpadmm.admm.rho import RHO_SCHEDULES, ConstantRho
 from dpadmm.admm.schedules import SCHEDULES
 from dpadmm.admm.setting import Density, Multiplier, NoiseRequest, PaperNoise, Setting, TotalBudget
@@ -64,6 +67,8 @@ class ResolvedRun:
             records_per_person: how many records of one person are protected together.
         """
         run = self.run
+        if run.centred and run.components is None:
+            raise InputError("centred is about components; give their number, or leave it out.")
         by_record = self.recipe.weighting == "records"
         task = replace(self.problem, records=int(counts.sum()) if by_record else None)
         setting = Setting(
@@ -77,6 +82,7 @@ class ResolvedRun:
             radius=self.recipe.base_radius if run.radius is None else run.radius,
             unit_size=records_per_person,
             width=width,
+            start=_start(run, task.loss, task.loss.dimension(width, classes)),
             graph=_topology(run, self.recipe, counts.size),
         )
         planned = self.recipe.plan(setting, self.noise)
@@ -136,6 +142,8 @@ def recipe(run: RunSpec) -> Algorithm:
         if not named.consensus.decentralised:
             raise InputError(f"algorithm {run.algorithm!r} has a server, and one rho for all its steps.")
         changes["dual_rho"] = ConstantRho(run.dual_rho)
+    if run.noise_schedule is not None:
+        changes["noise_schedule"] = build("noise schedule", NOISE_SCHEDULES, unwrapped(run.noise_schedule))
     if run.schedule is not None:
         changes["schedule"] = build("schedule", SCHEDULES, unwrapped(run.schedule))
     return named.tuned(**changes)
@@ -174,6 +182,19 @@ def _domain(run: RunSpec, loss: Loss) -> ConvexSet:
     given = unwrapped(run.set)
     domain = parse_set(given) if isinstance(given, str) else given
     return _non_crossing(loss, domain, run.clip, bool(run.intercept)) if run.non_crossing else domain
+
+
+def _start(run: RunSpec, loss: Loss, dimension: int) -> FloatArray | None:
+    """Where all begin; None for zeros."""
+    if not any(run.start):
+        return None
+    if loss.name in STATISTICS:
+        raise InputError(f"loss {loss.name!r} is a statistic, which is released as it is; leave the start out.")
+    if len(run.start) not in (1, dimension):
+        raise InputError(
+            f"start: {len(run.start):,} numbers, and models have {dimension:,} coefficients: give one, or one for each."
+        )
+    return np.broadcast_to(np.asarray(run.start, dtype=np.float64), (dimension,)).copy()
 
 
 def _topology(run: RunSpec, algorithm: Algorithm, agents: int) -> Topology | None:

@@ -15,6 +15,7 @@ from dpadmm._files import parse_toml, read_text
 from dpadmm.errors import InputError, unknown
 from dpadmm.spec.declare import TABLES, Experiment, FederationSpec
 from dpadmm.spec.part import Part
+from dpadmm.spec.sequences import FIELDS, from_file
 
 REMOVED = {("run", "precision"): "rows are integers since 0.2.0, and there is one precision; delete the line"}
 """Keys that there were, and why they are gone."""
@@ -43,13 +44,14 @@ def _written(value: Any) -> Any:
     return value.written if isinstance(value, Part) else value
 
 
-def loads(text: str, where: str = "the spec", ended: bool = False) -> Experiment:
+def loads(text: str, where: str = "the spec", ended: bool = False, base: Path | None = None) -> Experiment:
     """An experiment from the text of a spec file.
 
     Args:
         text: The file's.
         where: Names it in errors.
         ended: It is of a run that was begun earlier, and is only reported: keys that are gone since are passed over.
+        base: The folder that files of numbers (`rho_schedule = "@penalties.csv"`) are looked for in; None: no file is.
     """
     tables = parse_toml(text, where)
     result = Experiment()
@@ -65,10 +67,12 @@ def loads(text: str, where: str = "the spec", ended: bool = False) -> Experiment
                 continue
             if name not in names(TABLES[table]):
                 raise unknown(f"key in [{table}] of {where}", name, names(TABLES[table]))
+            if base is not None and name in FIELDS and isinstance(value, str):
+                value = from_file(name, value, base)
             result = result.changed(where, **{name: value})
     return result
 
 
 def read(path: Path) -> Experiment:
     """An experiment from a spec file."""
-    return loads(read_text(path, "spec file", limit=_limits.SPEC), where=str(path))
+    return loads(read_text(path, "spec file", limit=_limits.SPEC), where=str(path), base=Path(path).parent)

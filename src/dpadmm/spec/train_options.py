@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     import networkx
+    from numpy.typing import ArrayLike
 
     from dpadmm.admm.algorithm import Algorithm
+    from dpadmm.admm.noise_schedule import NoiseSchedule
     from dpadmm.admm.rho import RhoSchedule
     from dpadmm.admm.schedules import Schedule
     from dpadmm.admm.topology.graph import Topology
@@ -68,6 +70,9 @@ class TrainOptions(TypedDict, total=False):
     noise_multiplier: float | None
     """Noise scale divided by the sensitivity, instead of an epsilon."""
 
+    noise_schedule: str | NoiseSchedule | ArrayLike | None
+    """How noise varies: from 'dpadmm noise-schedules', or @FILE with a line per round, a number per agent."""
+
     norm_bound: float | None
     """Public bound on the length of rows; longer ones are scaled down to it."""
 
@@ -80,8 +85,8 @@ class TrainOptions(TypedDict, total=False):
     rho: float | None
     """ADMM's penalty parameter; default: 0.1, 1/1750 on graphs, or a schedule's."""
 
-    rho_schedule: str | RhoSchedule | None
-    """From 'dpadmm rho-schedules' (e.g. growing:2:5:10000)."""
+    rho_schedule: str | RhoSchedule | ArrayLike | None
+    """From 'dpadmm rho-schedules' (e.g. growing:2:5:10000), or @FILE with a line per round, a number per node."""
 
     dual_rho: float | None
     """Penalty of the dual steps on a graph; default: the algorithm's."""
@@ -91,6 +96,9 @@ class TrainOptions(TypedDict, total=False):
     with an edge list.
     """
 
+    start: float | Sequence[float] | None
+    """A public model that all agents begin at: its coefficients, one number for all of them, or @FILE."""
+
     radius: float | None
     """Public guess of the optimum's length, for step sizes."""
 
@@ -98,6 +106,9 @@ class TrainOptions(TypedDict, total=False):
     """Turn rows onto principal components, found privately: how many, 'noise' (those that stand out of it), or
     share:0.95.
     """
+
+    centred: bool | None
+    """Components of the covariance, around a private mean of the rows; needs --intercept."""
 
     components_share: float | None
     """Share of the budget for finding the components."""
@@ -146,6 +157,9 @@ class TrainOptions(TypedDict, total=False):
 
     momentum: float | None
     """Nesterov's momentum at the server of dp-accelerated."""
+
+    edge_penalties: bool | None
+    """Penalties of edges, the mean of both nodes', with which nodes agree on the optimum."""
 
     source: str | None
     """Name from 'dpadmm datasets', a .csv or .parquet file, or a data folder."""

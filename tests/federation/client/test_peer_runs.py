@@ -72,6 +72,13 @@ RECIPES = [
     (RANDOM, "m-admm-penalty", {"rounds": 3}),
     (RING, "private-mr-admm", {"rounds": 4, "rho_schedule": "geometric:1.02,1.05,1.1,1.04:1,2,1,3"}),
     (RING, "pvp-graph", {"rounds": 3}),
+    (RANDOM, "pvp-mr-admm", {"rounds": 4, "rho_schedule": "sequence:5:0.1,0.2,0.3,0.4,0.1,0.2,0.2,0.6,0.4,0.3"}),
+    (
+        RING,
+        "private-mr-admm",
+        {"rounds": 4, "edge_penalties": True, "rho_schedule": "sequence:4:0.1,0.2,0.3,0.4,0.2,0.2,0.6,0.4"},
+    ),
+    (RING, "pvp-graph", {"rounds": 3, "edge_penalties": True, "noise_schedule": "sequence:4:1,2,1,3,0.5,1,1,2"}),
     (RING, "dvp-graph", {"rounds": 3, "dual_rho": 0.001}),
 ]
 

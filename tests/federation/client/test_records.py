@@ -23,6 +23,7 @@ WIDTH = 3
 MOMENTS = {
     "private-components": ("second-moment", WIDTH * (WIDTH + 1) // 2),
     "private-column-moments": ("column-moments", 2 * WIDTH),
+    "private-covariance": ("mean-and-products", WIDTH + WIDTH * (WIDTH + 1) // 2),
 }
 
 

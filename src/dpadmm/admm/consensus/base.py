@@ -49,6 +49,15 @@ class Consensus(ABC):
     def check(self, setting: Setting) -> None:
         """Raises an `InputError` where the agents cannot talk to each other like this."""
 
+    @property
+    def by_edge(self) -> bool:
+        """Whether penalties are those of edges, so that an agent needs all nodes' numbers: rho is then of all nodes."""
+        return False
+
+    def heard(self, setting: Setting, releases: FloatArray, rho: Rho) -> FloatArray:
+        """Without a server: what every node hears after a round, from all releases (..., nodes, D)."""
+        raise NotImplementedError(f"consensus {self.name!r} has a server.")
+
     def kappa(self, setting: Setting, rho: Rho) -> FloatArray:
         """The curvature that the subproblem of each agent gets from the penalty; (n,)."""
         return np.full(setting.agents, rho, dtype=np.float64)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from dpadmm._fields import option
 from dpadmm.admm.setting import Density, Multiplier, Noise, NoiseRequest, PaperNoise, Setting
 from dpadmm.admm.solvers.base import Emit, Memory, Oracle, RandomBits, Solver, Subproblem, Sum, Sums, as_it_is
 from dpadmm.errors import Unpublished
-from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers
+from dpadmm.privacy.calibration import classic_multiplier, noise_multipliers, scaled_multipliers
 from dpadmm.privacy.events import DpEvent, SelfComposedDpEvent
 from dpadmm.privacy.ledger.protocol import Seal
 from dpadmm.privacy.mechanisms import MECHANISMS, Gaussian, Mechanism, SimulatedMechanism, mechanism_class
@@ -118,6 +118,7 @@ class Perturbation(ABC):
     about: ClassVar[str]
     private: ClassVar[bool] = True
     takes_alpha: ClassVar[bool] = False  # whether the noise can be asked for by its density, as 003 does
+    takes_scales: ClassVar[bool] = False  # whether its noise may differ from round to round, and by agent
     any_rho: ClassVar[bool] = True  # False where the lemma must know the penalties of all rounds beforehand
 
     @abstractmethod
@@ -132,6 +133,7 @@ class Perturbation(ABC):
 
         `setting.rounds` is how often this phase comes. `kappas` is the curvature that consensus gives the subproblems
         each time, (rounds, n) or (1, n) where it is always the same; only perturbations that ask for it get it.
+        `setting.louder` is how loud each time is to be beside the others, where they differ.
         """
 
     @abstractmethod
@@ -165,12 +167,14 @@ class Additive(Perturbation):
     def calibrate(
         self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
     ) -> Noise:
-        mechanism = mechanism_class(self.mechanism)(self._multipliers(setting, solver, request))
-        return Noise(mechanism, repeated(mechanism.events(), solver.steps))
+        kind = mechanism_class(self.mechanism)
+        times = np.atleast_2d(self._multipliers(setting, solver, request))
+        course = tuple(Noise(kind(z), repeated(kind(z).events(), solver.steps)) for z in times)
+        return course[0] if len(course) == 1 else replace(course[0], course=course)
 
     def _multipliers(self, setting: Setting, solver: Solver, request: NoiseRequest) -> FloatArray:
         if isinstance(request, Multiplier):
-            return np.full(setting.agents, request.value)
+            return request.value * (np.ones(setting.agents) if setting.louder is None else setting.louder)
         if isinstance(request, PaperNoise):
             budget, kind = request.per_step, mechanism_class(self.mechanism)
             if kind not in MECHANISMS.values():
@@ -179,7 +183,11 @@ class Additive(Perturbation):
                 return np.full(setting.agents, classic_multiplier(budget.epsilon, budget.delta))
             return np.full(setting.agents, 1.0 / budget.epsilon)
         assert not isinstance(request, Density)
-        return noise_multipliers(request.of_each(setting.agents), setting.rounds * solver.steps, self.mechanism)
+        budgets = request.of_each(setting.agents)
+        if setting.louder is None:
+            return noise_multipliers(budgets, setting.rounds * solver.steps, self.mechanism)
+        each = setting.rounds // len(setting.louder) * solver.steps
+        return scaled_multipliers(budgets, setting.louder, each, self.mechanism)
 
 
 def repeated(events: tuple[DpEvent, ...], steps: int) -> tuple[DpEvent, ...]:

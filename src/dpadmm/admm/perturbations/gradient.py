@@ -23,6 +23,7 @@ class Gradient(Additive):
     of the noisy gradients and of public values: post-processing (claims B1, B3). One event of the mechanism per step.
     """
 
+    takes_scales = True
     name = "gradient"
     about = "noise on the gradient; step and projection are post-processing, so releases stay in the set"
 
@@ -43,8 +44,9 @@ class Gradient(Additive):
         self, setting: Setting, solver: Solver, request: NoiseRequest, kappas: FloatArray | None = None
     ) -> Noise:
         noise = super().calibrate(setting, solver, request, kappas)
-        if not isinstance(noise.mechanism, SimulatedMechanism):
-            noise_scales(noise.mechanism, setting.sensitivity(noise.mechanism.norm))
+        for each in noise.course or (noise,):
+            if not isinstance(each.mechanism, SimulatedMechanism):
+                noise_scales(each.mechanism, setting.sensitivity(each.mechanism.norm))
         return noise
 
     def release(self, task: Task) -> tuple[Release, Memory]:

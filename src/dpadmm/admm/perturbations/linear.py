@@ -65,9 +65,20 @@ class LinearTerm(ABC):
 
     @property
     def record_curvature(self) -> FloatArray:
-        """How much curvature one record can add; (n,)."""
-        bend = self.setting.problem.loss.curvature_bound(self.setting.norm_bound)
-        return self.setting.weights * (bend or 0.0)
+        """How much curvature one record can add, in each of `rank` directions; (n,)."""
+        return self.setting.weights * self._added[1]
+
+    @property
+    def rank(self) -> int:
+        """In how many directions a record adds curvature."""
+        return self._added[0]
+
+    @property
+    def _added(self) -> tuple[int, float]:
+        setting = self.setting
+        found = setting.problem.loss.added_curvature(setting.norm_bound, setting.dimension // setting.columns)
+        assert found is not None  # checked beforehand
+        return found
 
     def ratios(self, extra: FloatArray) -> FloatArray:
         """A record's curvature over what is guaranteed without it, with this much extra (n,)."""
@@ -75,7 +86,7 @@ class LinearTerm(ABC):
 
     def jacobian(self, extra: FloatArray) -> FloatArray:
         """ln of how much determinants of neighbours can differ; once for each record that is protected together."""
-        return self.setting.unit_size * np.log1p(self.ratios(extra))
+        return self.rank * self.setting.unit_size * np.log1p(self.ratios(extra))
 
     @abstractmethod
     def extra(self, budgets: Sequence[Budget]) -> FloatArray:
@@ -153,7 +164,7 @@ class LinearTerm(ABC):
 
 
 class PureTerm(LinearTerm):
-    """Noise of density exp(-alpha |.|): alpha * sensitivity + ln(1 + ratio), and a hundredth for the output (6.P1).
+    """Noise of density exp(-alpha |.|): alpha * sensitivity + rank * ln(1 + ratio), and a hundredth for the output.
 
     For simulations only: the noise is drawn in floating point, so nothing is promised of its last digits.
     """
@@ -174,13 +185,14 @@ class PureTerm(LinearTerm):
         return np.zeros_like(sensitivity)
 
     def event(self, multiplier: float, ratio: float) -> DpEvent:
-        return PureDpEvent((1.0 + OUTPUT_SHARE) / multiplier + self.setting.unit_size * math.log1p(ratio))
+        jacobian = self.rank * self.setting.unit_size * math.log1p(ratio)
+        return PureDpEvent((1.0 + OUTPUT_SHARE) / multiplier + jacobian)
 
     def output(self, multiplier: FloatArray) -> Mechanism:
         return GammaNorm(multiplier / OUTPUT_SHARE)
 
     def extra(self, budgets: Sequence[Budget]) -> FloatArray:
-        allowed = JACOBIAN_SHARE * self._per_round(budgets) / self.setting.unit_size
+        allowed = JACOBIAN_SHARE * self._per_round(budgets) / (self.rank * self.setting.unit_size)
         return np.maximum(0.0, self.record_curvature / np.expm1(np.minimum(allowed, 700.0)) - self.base.min(axis=0))
 
     def calibrated(self, budgets: Sequence[Budget], extra: FloatArray) -> FloatArray:

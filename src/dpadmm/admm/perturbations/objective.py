@@ -39,8 +39,9 @@ class Objective(Perturbation):
     minimiser, offset) a composition of two releases (approximate minima perturbation, Iyengar et al. 2019).
 
     Gamma-norm noise of density exp(-alpha |.|), pure, per round, for simulations only: alpha * weight * s +
-    ln(1 + kappa) + eps_out. The first term is the noise density, the second the Jacobian (6.P1), the third the output
-    noise, gamma-norm as well so that the whole stays pure.
+    r ln(1 + kappa) + eps_out, where a record adds curvature in r directions: one for losses of one margin, classes - 1
+    for the softmax loss (`Loss.added_curvature`). The first term is the noise density, the second the Jacobian (6.P1),
+    the third the output noise, gamma-norm as well so that the whole stays pure.
 
     `extra_curvature` is Phi; None chooses it from public facts, so that the Jacobian takes at most half of the budget.
     """
@@ -57,6 +58,7 @@ class Objective(Perturbation):
     name = "objective"
     any_rho = False
     takes_alpha = True
+    takes_scales = True
     about = "a random linear term in the objective of an exact minimiser; pays for the Jacobian and the tolerance"
 
     def __post_init__(self) -> None:
@@ -78,10 +80,14 @@ class Objective(Perturbation):
             )
         if not isinstance(solver, Exact):
             raise InputError(f"perturbation {self.name!r} needs an exact minimiser, not solver {solver.name!r}.")
-        if not (isinstance(problem.loss, MarginLoss) and problem.loss.twice_differentiable):
+        models = setting.dimension // setting.columns
+        if problem.loss.added_curvature(setting.norm_bound, models) is not None and self.mechanism == GammaNorm.name:
+            pass  # (6.P1) is about determinants alone, of any rank
+        elif not (isinstance(problem.loss, MarginLoss) and problem.loss.twice_differentiable):
             raise InputError(
                 f"perturbation {self.name!r} needs a twice differentiable loss of one margin; {problem.loss.name!r} is "
-                f"not. Use 'logistic' or 'smoothed-hinge', or another recipe such as 'dp-admm'."
+                f"not. Use 'logistic' or 'smoothed-hinge', noise on the answer ('pvp-graph', 'pvp-mr-admm'), or "
+                f"another recipe such as 'dp-admm'; 'softmax' goes with the mechanism 'gamma-norm', in simulations."
             )
         if not problem.smooth:
             raise InputError(
@@ -113,7 +119,13 @@ class Objective(Perturbation):
 
     def term(self, setting: Setting, kappas: FloatArray) -> LinearTerm:
         """The linear terms of all rounds, of which `kappas` are the penalties' curvatures."""
-        return TERMS[self.mechanism](setting, kappas + setting.problem.strong_convexity, self.louder(kappas))
+        return TERMS[self.mechanism](
+            setting, kappas + setting.problem.strong_convexity, self._loudness(setting, kappas)
+        )
+
+    def _loudness(self, setting: Setting, kappas: FloatArray) -> FloatArray:
+        own = self.louder(kappas)
+        return own if setting.louder is None else own * setting.louder
 
     def louder(self, kappas: FloatArray) -> FloatArray:
         """How loud each round is, beside the first."""
@@ -140,6 +152,8 @@ class Objective(Perturbation):
 
         It is about gamma-norm noise and replaced records; None for anything else.
         """
+        if not isinstance(setting.problem.loss, MarginLoss):
+            return None
         if self.mechanism != GammaNorm.name or setting.relation is not Relation.REPLACE or noise.curvature is None:
             return None
         ratio = self.term(setting, kappa[None, :]).ratios(noise.curvature)[0]
@@ -164,6 +178,8 @@ class Objective(Perturbation):
                 f"no paper has a rule for {self.mechanism!r} noise in an objective; give a total budget or, in "
                 f"simulations, the mechanism 'gamma-norm'."
             )
+        if term.rank > 1:
+            raise Unpublished("no paper has a rule for an objective of several classes; give a total budget.")
         left = epsilon - 2.0 * term.jacobian(np.zeros(term.setting.agents)).max(axis=0)
         needed = term.record_curvature / np.expm1(epsilon / 4.0) - term.base.min(axis=0)
         multipliers = 1.0 / np.where(left > 0, left, epsilon / 2.0)

@@ -44,6 +44,7 @@ class Output(Additive):
         shown="step",
     )
 
+    takes_scales = True
     name = "output"
     about = "noise on the result of every step; pays for the solver's tolerance"
 

@@ -79,13 +79,20 @@ class Theorem4(Schedule):
 
 @dataclass(frozen=True)
 class Constant3(Schedule):
-    """eta = c_w / sqrt(T X)."""
+    """1/eta = s + sqrt(T X) / c_w, with s the curvature of a quadratic penalty and X without its gradient.
+
+    The gradient of a quadratic is bounded by a ball that noisy iterates leave, so it must not be in X; its curvature is
+    known, and stands beside the step instead (theory 3.4).
+    """
 
     name = "constant-3"
     about = "theorem 3 with the number of rounds known: one step for all"
 
     def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
-        return setting.radius / np.sqrt(setting.rounds * _second_moment(setting, level))
+        penalty, strength = setting.problem.penalty, setting.problem.strength
+        kink = penalty.gradient_bound(setting.dimension, 0.0)
+        second = (setting.gradient_bound + strength * kink) ** 2 + setting.dimension * level.sigma**2
+        return 1.0 / (strength * penalty.strong_convexity + np.sqrt(setting.rounds * second) / setting.radius)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -79,13 +80,29 @@ class Topology:
         Neighbours are added up in order, in every batch alone, so a node that computes its own mean from its own
         neighbours gets the same bits.
         """
+        return self._averaged(values, self.adjacency, self.degrees)
+
+    def edge_penalties(self, theta: FloatArray) -> csr_array[np.float64]:
+        """Of penalties of the nodes, those of the edges: (theta_i + theta_j) / 2 where i and j are neighbours, bit for
+        bit the same at both ends."""
+        ends = self.adjacency
+        rows = np.repeat(np.arange(self.nodes), np.diff(ends.indptr))
+        low, high = np.minimum(rows, ends.indices), np.maximum(rows, ends.indices)
+        return csr_array((0.5 * (theta[low] + theta[high]), ends.indices, ends.indptr), shape=ends.shape)
+
+    def weighted_means(self, values: FloatArray, theta: FloatArray) -> FloatArray:
+        """As `means`, with neighbours weighted by the penalties of the edges to them."""
+        weights = self.edge_penalties(theta)
+        return self._averaged(values, weights, np.asarray(weights.sum(axis=1)))
+
+    def _averaged(self, values: FloatArray, weights: csr_array[np.float64], total: ArrayLike) -> FloatArray:
         given = np.asarray(values, dtype=np.float64)
         if given.ndim < 2 or given.shape[-2] != self.nodes:
             raise InputError(f"values of shape {given.shape}: the axis before the last must hold {self.nodes} nodes.")
         sums = np.empty(given.shape)
         for place in np.ndindex(given.shape[:-2]):
-            sums[place] = np.asarray(self.adjacency @ given[place])
-        sums /= self.degrees[:, np.newaxis]
+            sums[place] = np.asarray(weights @ given[place])
+        sums /= np.asarray(total)[:, np.newaxis]
         return sums
 
     @classmethod

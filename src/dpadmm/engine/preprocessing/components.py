@@ -67,28 +67,36 @@ class Components:
     rotation: FloatArray  # (width, count), orthonormal columns
     spectrum: FloatArray  # (width,), all eigenvalues, falling
     noise: float  # the size of eigenvalues that noise alone would have
+    mean: FloatArray | None = None  # (width,) what rows are centred by; None: they are not
 
     def rows(self, shards: Shards, intercept: bool) -> Shards:
         """The same records in other coordinates; a column of ones stays what it is."""
         rows = shards.real_rows[:, :-1] if intercept else shards.real_rows
         bound = math.sqrt(shards.row_bound**2 - 1.0) if intercept else shards.row_bound
-        return shards.encoded(rotated(rows, self.rotation), RowRules(bound, intercept), shards.row_bound)
+        centred = rows if self.mean is None else rows - self.mean  # longer ones are clipped to the bound, as any row
+        return shards.encoded(rotated(centred, self.rotation), RowRules(bound, intercept), shards.row_bound)
 
     def shown(self, shards: Shards, intercept: bool) -> Shards:
         """Records to predict for: as those that rounds run on."""
         return self.rows(shards, intercept)
 
     def models(self, models: FloatArray, intercept: bool) -> FloatArray:
-        """Models (runs, D) in the coordinates that rows had before they were turned."""
+        """Models (runs, D) in the coordinates that rows had before they were turned; the intercept takes the mean."""
         count = self.rotation.shape[1]
         columns = models.reshape(len(models), count + intercept, -1)
         slopes = np.einsum("pk,rkl->rpl", self.rotation, columns[:, :count])
-        return np.concatenate([slopes, columns[:, count:]], axis=1).reshape(len(models), -1)
+        rest = columns[:, count:]
+        if self.mean is not None:
+            rest = rest - np.einsum("p,rpl->rl", self.mean, slopes)[:, None, :]
+        return np.concatenate([slopes, rest], axis=1).reshape(len(models), -1)
 
 
-def components(moments: FloatArray, deviation: float, rule: Rule) -> Components:
+def components(moments: FloatArray, deviation: float, rule: Rule, mean: FloatArray | None = None) -> Components:
     """The first components of second moments (p, p) that have symmetric noise in them, off the diagonal with this
-    deviation: such noise alone has eigenvalues up to 2 deviation sqrt(p)."""
+    deviation: such noise alone has eigenvalues up to 2 deviation sqrt(p). With a mean (p,) they are those of the
+    covariance around it; what noise in the mean adds to the eigenvalues is of second order, and left out of `noise`."""
+    if mean is not None:
+        moments = moments - np.outer(mean, mean)
     rule.check(len(moments))
     values, vectors = np.linalg.eigh(moments)
     values, vectors = values[::-1], vectors[:, ::-1]
@@ -96,4 +104,4 @@ def components(moments: FloatArray, deviation: float, rule: Rule) -> Components:
     rotation = vectors[:, : rule.taken(values, noise)]
     # An eigenvector is one up to its sign; the largest entry is made positive.
     largest = rotation[np.abs(rotation).argmax(axis=0), np.arange(rotation.shape[1])]
-    return Components(rotation * np.sign(largest), values, noise)
+    return Components(rotation * np.sign(largest), values, noise, mean)

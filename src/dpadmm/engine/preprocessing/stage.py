@@ -30,7 +30,7 @@ from dpadmm.privacy import gaussian
 from dpadmm.privacy.calibration import Budget
 from dpadmm.privacy.randomness import derived
 from dpadmm.problems.losses import STATISTICS
-from dpadmm.problems.losses.statistics import unpack
+from dpadmm.problems.losses.statistics import MeanAndProducts, unpack
 from dpadmm.problems.rows import RowRules
 from dpadmm.problems.shards import Shards
 from dpadmm.release.random_bits import SeededRandomness
@@ -79,6 +79,8 @@ class Stage:
             raise InputError(
                 "components, standardise and evaluation_epsilon each take a part of the budget; give one of them."
             )
+        if any(run.start):
+            raise InputError("a start is in the coordinates that rows come in; leave components and standardise out.")
         columns = width - bool(run.intercept)
         if run.standardise is None:
             purpose, draft, name, share = "components", _components, "components_share", run.components_share
@@ -148,11 +150,27 @@ def _components(run: RunSpec, whole: Plan, columns: int) -> Draft:
     rule = Rule.parse(run.components)
     rule.check(columns)
 
+    if run.centred:
+        return _covariance(run, whole, columns, rule)
+
     def onto_components(released: FloatArray, deviation: float) -> View:
         # Packed, entries off the diagonal stand sqrt(2) times as large, and all numbers have the same noise.
         return components(unpack(released)[0], deviation / math.sqrt(2.0), rule)
 
     return _release(run, whole, "components"), replace(run, components=None), onto_components
+
+
+def _covariance(run: RunSpec, whole: Plan, columns: int, rule: Rule) -> Draft:
+    if not run.intercept:
+        raise InputError("centred components need an intercept, which takes the mean of the rows up; set intercept.")
+    scale = run.clip
+
+    def onto_components(released: FloatArray, deviation: float) -> View:
+        mean, products = released[0, :columns] / scale, unpack(released[:, columns:])[0]
+        return components(products, deviation / math.sqrt(2.0), rule, mean)
+
+    rest = replace(run, components=None, centred=False)
+    return _release(run, whole, "covariance", f"{MeanAndProducts.name}:{scale!r}"), rest, onto_components
 
 
 def _standardise(run: RunSpec, whole: Plan, columns: int) -> Draft:

@@ -108,8 +108,12 @@ class Peer:
         for round in range(start + 1, plan.setting.rounds + 1):
             if release is not None:
                 self._tell(tell, round - 1, release.value)
-            heard = inbox.wait(round - 1, timeout) if release is not None else begin(plan).released
-            row = graph.means(heard)[inbox.place : inbox.place + 1]
+            if release is None:
+                heard = graph.means(begin(plan).released)
+            else:
+                told = inbox.wait(round - 1, timeout)
+                heard = plan.algorithm.consensus.heard(plan.setting, told, plan.rho(round - 1))
+            row = heard[inbox.place : inbox.place + 1]
             request = Request(self._run, self._agreement.digest, round, row)
             release = turn(lambda asked=request: self._answer(asked))  # type: ignore[misc]
             inbox.round = round

@@ -10,7 +10,7 @@ from dpadmm.problems.losses.quantile import Quantile, SmoothedQuantile
 from dpadmm.problems.losses.quantiles import Quantiles
 from dpadmm.problems.losses.softmax import Softmax
 from dpadmm.problems.losses.squared import ClippedSquared
-from dpadmm.problems.losses.statistics import ColumnMoments, SecondMoment
+from dpadmm.problems.losses.statistics import ColumnMoments, MeanAndProducts, SecondMoment
 
 LOSSES: dict[str, type[Loss]] = {
     "logistic": Logistic,
@@ -26,7 +26,11 @@ LOSSES: dict[str, type[Loss]] = {
 """What can be minimised, by name."""
 
 # What is added up and released as it is, with nothing minimised: linear in the model, so its gradient is the statistic.
-STATISTICS: dict[str, type[Loss]] = {"second-moment": SecondMoment, "column-moments": ColumnMoments}
+STATISTICS: dict[str, type[Loss]] = {
+    "second-moment": SecondMoment,
+    "column-moments": ColumnMoments,
+    "mean-and-products": MeanAndProducts,
+}
 """What can be released as it is, by name."""
 
 __all__ = [

@@ -100,6 +100,12 @@ class Loss(ABC):
     def curvature_bound(self, norm_bound: float) -> float | None:
         """No record's Hessian has a larger norm; None for a loss that has kinks."""
 
+    def added_curvature(self, norm_bound: float, models: int) -> tuple[int, float] | None:
+        """(r, c) such that one record of weight w multiplies det(H) by at most (1 + w c / lambda)^r, wherever the other
+        curvature H is at least lambda; None where the loss has no such bound. `models` is how many vectors a model is
+        made of."""
+        return None
+
     def sensitivity(self, row_bound: float, relation: Relation, norm: int = 2) -> float:
         """How far one record can move the *sum* of gradients: 2G when it is replaced, G when its loss is zeroed."""
         bound = self.gradient_bound(row_bound, norm)
@@ -198,6 +204,10 @@ class MarginLoss(Loss):
 
     def curvature_bound(self, norm_bound: float) -> float | None:
         return self.bend_bound * norm_bound**2
+
+    def added_curvature(self, norm_bound: float, models: int) -> tuple[int, float] | None:
+        """A record's Hessian has rank one."""
+        return (1, self.bend_bound * norm_bound**2) if self.twice_differentiable else None
 
     def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         return self.totals(shards, x, weights, self.tag)

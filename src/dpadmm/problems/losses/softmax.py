@@ -46,6 +46,14 @@ class Softmax(Loss):
     def curvature_bound(self, norm_bound: float) -> float:
         return norm_bound**2 / 2.0
 
+    def added_curvature(self, norm_bound: float, models: int) -> tuple[int, float] | None:
+        """A record's Hessian is (diag(p) - ppᵀ) ⊗ aaᵀ: of rank classes - 1, and of trace at most (1 - 1/classes)|a|².
+
+        So det(I + H⁻¹G) is a product of classes - 1 factors 1 + e_j, where the sum of the e_j is at most
+        (1 - 1/classes) w|a|²/lambda; it is largest where they are equal (theory 6.5).
+        """
+        return (models - 1, norm_bound**2 / models) if self.residual_cap == 1.0 and models > 1 else None
+
     def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
         kernel = kernels.sparse_values if shards.sparse else kernels.values
         return weights * shards.reduce(kernel, (self._shape(shards, x),), shards.cell * x, (1,))[:, 0]

@@ -20,7 +20,7 @@ from dpadmm.problems.losses.base import Loss
 from dpadmm.problems.losses.unrounded import unrounded_sum
 from dpadmm.problems.shards import Shards
 from dpadmm.release import sums as release
-from dpadmm.release.sums import Products
+from dpadmm.release.sums import Products, RowsAndProducts
 
 
 @dataclass(frozen=True)
@@ -141,3 +141,64 @@ class ColumnMoments(Loss):
         """What a model makes of a record: <x, (c a, a²)>."""
         width = features.shape[1]
         return np.asarray((self.scale * (features @ models[:, :width].T) + (features**2) @ models[:, width:].T).T)
+
+
+@dataclass(frozen=True)
+class MeanAndProducts(Loss):
+    """The sum of the rows (times a number) and of their products: a mean, and the covariance around it.
+
+    A model has a number for each column, and then a packed symmetric matrix.
+    """
+
+    scale: float = ranged(SIZES, 1.0)  # c
+
+    name = "mean-and-products"
+    about = "sums of the rows (times a number, default 1) and of their products; targets do not matter"
+    task = "regression"
+    twice_differentiable = True
+
+    def __post_init__(self) -> None:
+        check_ranges(self, f"loss {self.name!r}")
+
+    def dimension(self, width: int, classes: int) -> int:
+        return width + width * (width + 1) // 2
+
+    def encode(self, targets: NDArray[Any], classes: int) -> NDArray[Any]:
+        return np.zeros(len(targets))
+
+    def gradient_bound(self, row_bound: float, norm: int = 2) -> float:
+        """|(c a, a aᵀ)|; for the 1-norm see `SecondMoment`."""
+        first, second = self.scale * row_bound, row_bound**2
+        return first + second if norm == 1 else math.hypot(first, second)
+
+    def sensitivity(self, row_bound: float, relation: Relation, norm: int = 2) -> float:
+        """Replacing a by b moves it by c (a - b) and a aᵀ - b bᵀ, whose square is |a|⁴ + |b|⁴ - 2 t² with t = <a, b>.
+
+        So the whole is at most 2 c² (R² - t) + 2 (R⁴ - t²), largest for rows of full length R and t = -c²/2, or t = -R²
+        if that is larger; two columns attain it.
+        """
+        if relation is Relation.ZERO_OUT or norm == 1:
+            return super().sensitivity(row_bound, relation, norm)
+        inner = max(-(self.scale**2) / 2.0, -(row_bound**2))
+        return math.sqrt(2.0 * self.scale**2 * (row_bound**2 - inner) + 2.0 * (row_bound**4 - inner**2))
+
+    def curvature_bound(self, norm_bound: float) -> float:
+        return 0.0
+
+    def values(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        return np.einsum("nd,nd->n", self.gradient(shards, x, weights), x)
+
+    def query(self, classes: int = 0) -> RowsAndProducts:
+        return RowsAndProducts(float(self.scale))
+
+    def gradient(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        return weights[:, None] * unrounded_sum(self.query(), shards, x)
+
+    def hessian(self, shards: Shards, x: FloatArray, weights: FloatArray) -> FloatArray:
+        return np.zeros((*x.shape, x.shape[1]))
+
+    def predictions(self, features: Any, models: FloatArray) -> NDArray[Any]:
+        """What a model makes of a record: <x, (c a, pack(a aᵀ))>."""
+        width = features.shape[1]
+        squares = np.stack([((features @ matrix) * features).sum(axis=1) for matrix in unpack(models[:, width:])])
+        return np.asarray(self.scale * (features @ models[:, :width].T).T + squares)
