@@ -27,7 +27,7 @@ class Estimate:
     error: float
 
     def below(self, bound: float = 0.0) -> int:
-        """1 if it is below the bound by two errors, -1 if it is above it by two errors or equal without error, 0 else."""
+        """1 if it is below the bound by two errors, -1 if above it by two errors (or at it without error), 0 else."""
         gap = self.mean - bound
         if gap < 0.0 and -gap >= ERRORS * self.error:
             return 1

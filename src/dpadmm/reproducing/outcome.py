@@ -35,8 +35,8 @@ class Track:
         """From an array (rounds, runs)."""
         spread = values.std(axis=1, ddof=1) if values.shape[1] > 1 else np.zeros(len(values))
         columns = (values.mean(axis=1), spread, values.min(axis=1), values.max(axis=1))
-        each = {when: tuple(map(float, _each(values, when))) for when in WHEN}
-        return cls(*(tuple(map(float, column)) for column in columns), each)
+        mean, deviation, least, most = (tuple(map(float, column)) for column in columns)
+        return cls(mean, deviation, least, most, {when: tuple(map(float, _each(values, when))) for when in WHEN})
 
     @property
     def end(self) -> float:
@@ -44,7 +44,7 @@ class Track:
 
 
 def _each(values: FloatArray, when: str) -> FloatArray:
-    """Of every run: the value at the end, the mean over rounds, or the largest rise from one measured round to the next."""
+    """Of every run: the value at the end, the mean over rounds, or the largest rise from one round to the next."""
     if when == "jump":
         return np.diff(values, axis=0).max(axis=0, initial=0.0)
     return values[-1] if when == "end" else values.mean(axis=0)
@@ -80,8 +80,8 @@ class Outcome:
 
 
 def _track(given: Mapping[str, Any]) -> Track:
-    repeats = {when: tuple(values) for when, values in given["repeats"].items()}
-    return Track(**{**{name: tuple(values) for name, values in given.items() if name != "repeats"}, "repeats": repeats})
+    mean, deviation, least, most = (tuple(given[name]) for name in ("mean", "deviation", "least", "most"))
+    return Track(mean, deviation, least, most, {when: tuple(each) for when, each in given["repeats"].items()})
 
 
 def kept(outcome: Outcome, metrics: Sequence[str]) -> Outcome:

@@ -23,12 +23,13 @@ sizes, and can be interrupted and resumed; `--scale medium` has the paper's data
 number of them takes days. Epsilons are those of the papers, mostly of one round; **the true total of every curve stands
 beside it**. Papers 000 to 003 print hardly any numbers; where they do, theirs are beside ours.
 
-**Verdicts.** A claim is one check or several; each is a set of comparisons: in every cell of the grid, or a trend over all
-points of an axis. Every comparison has a standard error, from differences of single repeats (run r of every curve has the same
-records and random bits); one of less than two standard errors cannot be told, nor can one of private curves that were run once.
-A check *cannot be told* if less than half of its comparisons can. Of those that can, none contradicts it if it *holds*, some if it
-*holds in part*, most if it *does not hold*. A figure *holds* if all its checks do, and *holds in part* if some do. "Within a
-tenth" must be so even two errors farther off. What the paper printed and variants of ours are judged apart.
+**Verdicts.** A claim is one check or several; each is a set of comparisons: in every cell of the grid, or a trend
+over all points of an axis. Every comparison has a standard error, from differences of single repeats (run r of every
+curve has the same records and random bits); one of less than two standard errors cannot be told, nor can one of
+private curves that were run once. A check *cannot be told* if less than half of its comparisons can. Of those that
+can, none contradicts it if it *holds*, some if it *holds in part*, most if it *does not hold*. A figure *holds* if
+all its checks do, and *holds in part* if some do. "Within a tenth" must be so even two errors farther off. What the
+paper printed and variants of ours are judged apart.
 
 What the papers do not give was chosen once; every figure lists it under "chosen by us". Comparisons at equal true
 budgets, which the papers do not make, are in [equal budgets](equal_budgets.md).

@@ -52,9 +52,8 @@ class Results:
         variants = [answer for answer in self.answers if answer.variant]
         told = [f"The claim {self.verdict}: {'; '.join(map(str, printed))}."]
         if variants:
-            told.append(
-                f"Of variants that are not the paper's it {verdict(variants)}: {'; '.join(map(str, variants))}."
-            )
+            found = "; ".join(map(str, variants))
+            told.append(f"Of variants that are not the paper's it {verdict(variants)}: {found}.")
         return " ".join(told)
 
     def published(self, folder: Path) -> dict[str, float]:
@@ -173,11 +172,13 @@ def load(target: Target, scale: str, folder: Path) -> Results | None:
             return None
         rounds = max((key for key, _ in mine.values()), key=len)
         singles = {metric: _singles(values) for metric, values in run.get("values", {}).items()}
+        told_of = ("repeats", "epsilon", "private", "delta", "relation", "claimed", "seconds")
         outcome = Outcome(
-            rounds, {metric: replace(track, repeats=singles.get(metric, {})) for metric, (_, track) in mine.items()},
-            *(run[key] for key in ("repeats", "epsilon", "private", "delta", "relation", "claimed", "seconds")),
-            run.get("random", run["private"]),  # 0.1.0 did not say
-        )  # fmt: skip
+            rounds=rounds,
+            tracks={name: replace(track, repeats=singles.get(name, {})) for name, (_, track) in mine.items()},
+            random=run.get("random", run["private"]),  # 0.1.0 did not say
+            **{key: run[key] for key in told_of},
+        )
         findings.append((job, kept(outcome, target.metrics)))
     said = (summary[key] for key in ("command", "date", "version", "seconds"))
     return Results(target, scale, tuple(findings), *said)
@@ -204,6 +205,7 @@ def _tracks(path: Path) -> Tracks:
     for key, metrics in gathered.items():
         for metric, lines in metrics.items():
             columns = list(zip(*lines, strict=True))
-            track = Track(*(tuple(map(float, column)) for column in columns[1:5]))
+            mean, deviation, least, most = (tuple(map(float, column)) for column in columns[1:5])
+            track = Track(mean, deviation, least, most)
             found.setdefault(key, {})[metric] = (tuple(map(int, columns[0])), track)
     return found
