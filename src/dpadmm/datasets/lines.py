@@ -43,7 +43,8 @@ def read_lines(path: Path) -> pyarrow.Table:
         names = _cells(next(lines, b"").removeprefix(_MARK))
         if names is None or not any(names):
             raise InputError(f"{path}: the first line names no columns.")
-        schema = pa.schema([(name.decode(errors="replace"), pa.binary()) for name in names])
+        # Large: a block of 2 GB has no place in an array of the other kind, and one long cell would fill it up.
+        schema = pa.schema([(name.decode(errors="replace"), pa.large_binary()) for name in names])
         return pa.Table.from_batches(list(_batches(lines, schema)), schema)
 
 
@@ -52,7 +53,7 @@ def _batches(lines: Iterator[bytes], schema: pyarrow.Schema) -> Iterator[pyarrow
 
     while block := list(islice(lines, _LINES)):
         columns = zip(*_records(block, len(schema)), strict=True)
-        yield pa.record_batch([pa.array(column, pa.binary()) for column in columns], schema=schema)
+        yield pa.record_batch([pa.array(column, pa.large_binary()) for column in columns], schema=schema)
 
 
 def _records(lines: Iterable[bytes], width: int) -> Iterator[list[bytes] | list[None]]:

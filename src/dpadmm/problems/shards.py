@@ -222,7 +222,8 @@ class Shards:
 
         Returns:
             Shards over the same table where nothing is wrong with it. Otherwise a row that is no row of integers within
-            the bound is zero, and so is that of a target that is not valid, or of a record that does not count.
+            the bound is zero, and so is that of a target that is not valid, or of a record that does not count; the
+            target of both is one that is valid, the same for all.
 
         Guarantee:
             What a query adds up obeys the bounds that its lemma needs, record by record.
@@ -230,9 +231,7 @@ class Shards:
         own = self.compact() if self.agents == 1 and self.counts[0] < len(self.targets) else self
         numbers = own.features if own.features.dtype == np.float32 else own.features.astype(np.float32)
         table, lost = rows.enforce(numbers)
-        targets, good = admit(own.targets)
-        if usable is not None:
-            good = good & usable
+        targets, good = admit(own.targets if usable is None else only(own.targets, usable))
         if not good.all():
             table = _without(table, ~good)
         gone = int(np.count_nonzero(used(own.features) & ~used(table))) if lost or not good.all() else 0
@@ -376,6 +375,12 @@ def gather(
         clipped=int(long.sum()),
         unusable=int(lost.sum()),
     )
+
+
+def only(targets: NDArray[Any], usable: BoolArray) -> NDArray[Any]:
+    """The targets of the records that count, and for the others one that no loss knows: a row of zeros adds nothing to
+    a gradient, but whether its target is the class of such a row would add to a count of mistakes."""
+    return targets if usable.all() else np.where(usable, targets, np.nan)
 
 
 def _without(table: Any, bad: BoolArray) -> Any:

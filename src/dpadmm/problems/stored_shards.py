@@ -20,7 +20,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.events import digest
 from dpadmm.problems.array_files import Blocks
 from dpadmm.problems.rows import RowRules
-from dpadmm.problems.shards import Admit, Shards
+from dpadmm.problems.shards import Admit, Shards, only
 from dpadmm.release.sums import CHUNK
 
 PARTS_AT_ONCE = 2**23  # numbers that a block's chunks may come to; fewer chunks are taken where each is a large matrix
@@ -186,10 +186,9 @@ class StoredShards(Shards):
             rows, long, lost = self.rules.apply(found, None, partial(_place, source.name, numbers))
             return rows, self.encode(raw), long, lost
         encoded, known = _encode_all(self.encode, raw)
-        targets, good = self.admit(encoded)
-        good = good & known
         if self.usable is not None:
-            good = good & self.usable[np.asarray(numbers)]
+            known = known & self.usable[np.asarray(numbers)]
+        targets, good = self.admit(only(encoded, known))
         rows, long, lost = self.rules.apply(found, good)
         return rows, targets, long, lost
 

@@ -193,4 +193,4 @@ def _in_todays_words(text: str) -> str:
     if run.get("mechanism") is None and run.get("algorithm") in _WITH_GAMMA_NORM:
         run["mechanism"] = "gamma-norm"
     kept = {name: value for name, value in run.items() if ("run", name) not in REMOVED}
-    return json.dumps({**terms, "run": {**dict.fromkeys(names(RunSpec)), **kept}})
+    return json.dumps({"identities": [], **terms, "run": {**dict.fromkeys(names(RunSpec)), **kept}})

@@ -31,6 +31,7 @@ PASSWORD = "DPADMM_DATABASE_PASSWORD"
 _ADVICE = f"a password goes into the environment variable {PASSWORD} or, with PostgreSQL, PGPASSWORD or ~/.pgpass"
 _DRIVERS = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 _ROWS = 10_000  # fetched at a time: their Python objects are the dear ones, and are gone before the next arrive
+_LARGE = 2**31  # bytes of text in a column, for which Arrow's usual type has no room
 _SECRET = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
 _NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 _READS = re.compile(r"[(\s]*(select|with)\b", re.IGNORECASE)
@@ -84,8 +85,8 @@ class RecordSource:
         """The records; columns in `text` are kept as written, as by `read_table`.
 
         A file keeps its order. A database has none, so its rows are sorted by all columns: the same records are the
-        same table, bit for bit. Its numbers are int64 or float64 (NUMERIC too), booleans 0 and 1, and dates ISO 8601,
-        in UTC if they know their time zone.
+        same table, bit for bit, and of two records the same one is first whatever the others are. Its numbers are int64
+        or float64 (NUMERIC too), booleans 0 and 1, and dates ISO 8601, in UTC if they know their time zone.
         """
         self._check_file()
         if self.query is None:
@@ -185,7 +186,7 @@ def _from_database(place: str, query: str, text: Collection[str]) -> pyarrow.Tab
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
         with engine.connect() as connection:
             connected = True
-            return _sorted(_fetch(_read_only(connection, url), query, text), place)
+            return _fetch(_read_only(connection, url), query, text, place)
     except InputError:
         raise
     except (ImportError, sqlalchemy.exc.NoSuchModuleError):
@@ -247,20 +248,29 @@ def _take_any_value(driver: Any) -> None:
         driver.adapters.register_loader(name, lenient(loader))
 
 
-def _fetch(connection: Connection, query: str, text: Collection[str]) -> pyarrow.Table:
-    """The rows in a table, in the order they came in; a few at a time are Python objects."""
+def _fetch(connection: Connection, query: str, text: Collection[str], place: str) -> pyarrow.Table:
+    """The rows in a table, sorted; a few at a time are Python objects."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     # Without parameters a % is a %. The cursor stays on the server, which then takes one statement and no more.
     options = {"no_parameters": True, "stream_results": True}
     with connection.exec_driver_sql(query, execution_options=options) as result:
         columns = list(result.keys())
         _check_names(columns)
-        chunks: list[list[pyarrow.Array]] = [[] for _ in columns]
+        chunks: list[list[Any]] = [[] for _ in columns]
+        keys: list[list[pyarrow.Array]] = [[] for _ in range(2 * len(columns))]
         for rows in result.partitions(_ROWS):
-            for name, chunk, values in zip(columns, chunks, zip(*rows, strict=True), strict=True):
-                chunk.append(_array(values, name in text))
-    return pa.table([_joined(chunk) for chunk in chunks], names=columns)
+            for place_of, (name, values) in enumerate(zip(columns, zip(*rows, strict=True), strict=True)):
+                chunks[place_of].append(_array(values, name in text))
+                for key, found in zip(keys[2 * place_of :], _keys(values, name in text), strict=False):
+                    key.append(found)
+    if not chunks[0]:
+        raise InputError(f"the query of {place} finds no records.")
+    names = [str(number) for number in range(len(keys))]
+    by = pa.table([pa.chunked_array(key) for key in keys], names=names)
+    order = pc.sort_indices(by, sort_keys=[(name, "ascending") for name in names])
+    return pa.table([_joined(chunk) for chunk in chunks], names=columns).take(order)
 
 
 def _check_names(columns: Sequence[str]) -> None:
@@ -271,7 +281,8 @@ def _check_names(columns: Sequence[str]) -> None:
         raise InputError(f"the query gives more than one column named {repeated!r}; rename one with AS.")
 
 
-def _array(values: Sequence[Any], as_text: bool) -> pyarrow.Array:
+def _array(values: Sequence[Any], as_text: bool) -> pyarrow.Array | pyarrow.ChunkedArray:
+    """Some rows' values of a column; texts of 2 GB and more are several arrays."""
     import pyarrow as pa
 
     known: list[Any] = [value if isinstance(value, _NUMBERS + _TEXTS) else None for value in values]
@@ -290,6 +301,26 @@ def _array(values: Sequence[Any], as_text: bool) -> pyarrow.Array:
     return pa.array([None if value is None else _number(value) for value in known], pa.float64())
 
 
+def _keys(values: Sequence[Any], as_text: bool) -> tuple[pyarrow.Array, pyarrow.Array]:
+    """What a column's values are sorted by: numbers, then text, then what is missing.
+
+    Which of two rows comes first, their own values alone say. As a column of one type they would not: where a third
+    row has a text among numbers, "10" would come before "9", and another one of a person's records would be its first.
+    """
+    import pyarrow as pa
+
+    numbers: list[float | None] = []
+    texts: list[str | None] = []
+    for value in values:
+        is_number = not as_text and isinstance(value, _NUMBERS)
+        numbers.append(_number(value) if is_number else None)
+        written = isinstance(value, _TEXTS) or (isinstance(value, _NUMBERS) and not is_number)
+        # Whole numbers that are one float64 are told apart by their digits.
+        beyond = is_number and isinstance(value, int) and abs(value) >= 2**53
+        texts.append(str(value) if beyond else _written(value) if written else None)
+    return pa.array(numbers, pa.float64()), pa.array(texts, pa.large_string())
+
+
 def _number(value: Any) -> float:
     """The nearest float64, NaN where there is none.
 
@@ -301,7 +332,7 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _as_text(values: Sequence[Any]) -> pyarrow.Array:
+def _as_text(values: Sequence[Any]) -> pyarrow.Array | pyarrow.ChunkedArray:
     """A column of numbers and text: each number as it reads where it is one of many."""
     import pyarrow as pa
 
@@ -315,7 +346,7 @@ def _as_text(values: Sequence[Any]) -> pyarrow.Array:
     return pa.array(map(word, values), pa.string())
 
 
-def _joined(chunks: Sequence[pyarrow.Array]) -> pyarrow.Array:
+def _joined(chunks: Sequence[pyarrow.Array | pyarrow.ChunkedArray]) -> pyarrow.ChunkedArray:
     """The chunks in the one type that has room for all; none depends on which row came in which chunk."""
     import pyarrow as pa
 
@@ -324,7 +355,10 @@ def _joined(chunks: Sequence[pyarrow.Array]) -> pyarrow.Array:
     if pa.string() in types:
         final = pa.string()
         chunks = [chunk if chunk.type == final else _as_text(chunk.to_pylist()) for chunk in chunks]
-    return pa.chunked_array([chunk.cast(final, safe=False) for chunk in chunks], final)
+        if sum(chunk.nbytes for chunk in chunks) >= _LARGE:  # no row may fill a column so that it cannot be sorted
+            final = pa.large_string()
+    parts = [part for chunk in chunks for part in getattr(chunk, "chunks", [chunk])]
+    return pa.chunked_array([part.cast(final, safe=False) for part in parts], final)
 
 
 def _written(value: Any) -> str:
@@ -338,9 +372,3 @@ def _written(value: Any) -> str:
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)  # else the text would depend on the session's time zone
     return value.isoformat() if isinstance(value, date | time) else str(value)
-
-
-def _sorted(table: pyarrow.Table, place: str) -> pyarrow.Table:
-    if table.num_rows == 0:
-        raise InputError(f"the query of {place} finds no records.")
-    return table.sort_by([(name, "ascending") for name in table.column_names])
