@@ -314,6 +314,8 @@ def test_theorem_5_5_corrected(rounds, simulated, terms, played):
     weights = 2 * np.arange(1, rounds + 1) / (rounds * (rounds + 1))
     x = sum(w * s.agents.released for w, s in zip(weights[1:], states, strict=False))  # u^{1,1} is 0
     z = sum(w * s.shared.model for w, s in zip(weights[1:], states, strict=False))  # as is the first broadcast
+    np.testing.assert_allclose(states[-1].shared.mean_model, z, rtol=1e-9, atol=1e-12)  # what a run hands out
+    np.testing.assert_allclose(states[-1].mean_local_before, x, rtol=1e-9, atol=1e-12)
     P, D, U, U_1 = 3, 3, 2 * 0.5 * math.sqrt(3), 1.0 + alpha * 0.5 * math.sqrt(3)
     gamma = max(np.linalg.norm(s.agents.dual.reshape(RUNS, -1), axis=1).max() for s in states)
     bound = 2 * math.sqrt(P) * U * gamma + P * U**2 * 0.3 + 4 * gamma**2 / 0.3 + alpha * P * U**2 / 2

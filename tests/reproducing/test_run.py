@@ -223,6 +223,22 @@ def test_zhangs_alpha_costs_what_its_paper_prints():
     assert found.claimed == pytest.approx(2 * 3500.0 / 2000.0 * (2.0 + 1.4 * 0.25 / (0.22 / 5 + 8.0)))
 
 
+@pytest.mark.parametrize("algorithm", ["obj-g", "obj-l", "out-g", "out-l"])
+def test_ryu_and_kims_own_noise_is_half_of_that_for_a_record_replaced_and_steps_are_the_same(algorithm):
+    settings = {
+        "source": "synthetic", "algorithm": algorithm, "agents": 4, "rounds": 3, "set": "box:0.5",
+        "schedule": "ryu-kim", "epsilon": 0.3, "delta": 1e-5, "paper_noise": True,
+    }  # fmt: skip
+    ours, theirs = (
+        prepare(Experiment().changed(**applied(each))).plan for each in (settings, settings | {"formula": "ryu-kim"})
+    )
+    scale = ours.noise[0].mechanism.noise_multiplier
+    assert theirs.noise[0].mechanism.noise_multiplier == pytest.approx(scale / 2.0, rel=1e-6)
+    for k in (1, 3):
+        np.testing.assert_allclose(theirs.eta(k), ours.eta(k), rtol=1e-12)
+    assert theirs.accounts().worst(1e-5).epsilon > 1.9 * ours.accounts().worst(1e-5).epsilon
+
+
 def test_settings_without_a_formula_are_as_they_were_and_an_unknown_one_is_refused():
     assert applied({"rho": 1.0}) == {"rho": 1.0}
     with pytest.raises(InputError, match="unknown formula 'zang'"):

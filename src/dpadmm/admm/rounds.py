@@ -156,7 +156,7 @@ def advance(
         round=round,
         server=server,
         model=model,
-        mean_model=state.mean_model + (measured - state.mean_model) / round,
+        mean_model=state.mean_model + (measured - state.mean_model) / plan.algorithm.schedule.mean_divisor(round),
         released=released,
     )
 

@@ -24,12 +24,13 @@ def rounds(cohort: Cohort, state: SimulationState, executor: Executor) -> Iterat
 def _after_round(cohort: Cohort, executor: Executor, state: SimulationState) -> SimulationState:
     """One round: the agents answer what they heard last, and their releases are combined to what they hear next."""
     round = state.round + 1
+    divisor = cohort.plan.algorithm.schedule.mean_divisor(round)
     release = executor.collect(Request(RUN, RUN, round, state.shared.server.common))
     return SimulationState(
         shared=advance(cohort.plan, state.shared, cohort.by_run(release.value)),
         agents=executor.agent_states(),
-        mean_local=_mean(state.mean_local, release.value, round),
-        mean_local_before=_mean(state.mean_local_before, state.agents.released, round),
+        mean_local=_mean(state.mean_local, release.value, divisor),
+        mean_local_before=_mean(state.mean_local_before, state.agents.released, divisor),
     )
 
 
@@ -44,5 +45,5 @@ def evaluate(cohort: Cohort, state: SimulationState, executor: Executor) -> Floa
     return cohort.by_run(release.value)[:, :, 0]
 
 
-def _mean(before: FloatArray, value: FloatArray, count: int) -> FloatArray:
-    return before + (value - before) / count
+def _mean(before: FloatArray, value: FloatArray, divisor: float) -> FloatArray:
+    return before + (value - before) / divisor

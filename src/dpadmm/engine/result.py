@@ -39,7 +39,7 @@ class Result:
         plan: Every number of the run.
         history: What was measured, round by round.
         models: The last broadcast.
-        mean_models: The mean of all broadcasts.
+        mean_models: The mean of all broadcasts; weighted where the theorem behind the steps says so (001, 5.5).
         guarantee: What the run cost; None: the recipe is not private.
         claimed: The epsilon that the paper would claim of its own noise.
         clipped: Rows over the norm bound; None in a federation, whose owners keep it to themselves.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Formula = Callable[[dict[str, Any]], dict[str, Any]]
 C_1 = 1.0  # 004 takes it from 000, whose algorithm it is, although its scores are longer
-LOUDER = 18.0
+LOUDER = 18.0  # and without the root, so that noise is 68 (delta 1e-3) to 95 (1e-6) times as large
 LENGTH = float(np.linalg.norm(TRUTH))  # c_w: of the true coefficients
 WEIGHT = 1750.0  # 003's C: its records weigh C / B_i, ours 1 / B_i
 
@@ -91,7 +91,18 @@ def zhang(settings: dict[str, Any]) -> dict[str, Any]:
     return {**settings, **ours}
 
 
+def ryu_kim(settings: dict[str, Any]) -> dict[str, Any]:
+    """001's own noise on images. Its sensitivity (6.4) is that of a record that is added, and so half of ours, of one
+    that is replaced; steps are the same. (Its 1/(I + 1) is 1/I here, and rows are clipped to a public norm.)"""
+    epsilon = settings.pop("epsilon")
+    settings.pop("paper_noise", None)
+    gaussian = settings["algorithm"].endswith("-g")
+    multiplier = classic_multiplier(epsilon, settings["delta"]) if gaussian else 1.0 / epsilon
+    return {**settings, "noise_multiplier": multiplier / 2.0, "schedule": f"free-5.3:{epsilon!r}"}
+
+
 FORMULAS: dict[str, Formula] = {
+    "ryu-kim": ryu_kim,
     "zhang": zhang,
     "zhou-xiang": zhou_xiang,
     "zhou-xiang-no-root": zhou_xiang_no_root,

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dpadmm._arrays import FloatArray
+from dpadmm.reproducing.target import WHEN
+
+FORMULAS = (
+    "noise_magnitude",
+    "noise_variance",
+    "printed_epsilon",
+    "epsilon",
+)  # metrics that are computed, not measured
 
 
 @dataclass(frozen=True)
@@ -19,17 +27,27 @@ class Track:
     deviation: tuple[float, ...]
     least: tuple[float, ...]
     most: tuple[float, ...]
+    repeats: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """By `WHEN`: the value of each repeat. Empty in results of 0.1.0, which did not keep them."""
 
     @classmethod
     def of(cls, values: FloatArray) -> Track:
         """From an array (rounds, runs)."""
         spread = values.std(axis=1, ddof=1) if values.shape[1] > 1 else np.zeros(len(values))
         columns = (values.mean(axis=1), spread, values.min(axis=1), values.max(axis=1))
-        return cls(*(tuple(map(float, column)) for column in columns))
+        mean, deviation, least, most = (tuple(map(float, column)) for column in columns)
+        return cls(mean, deviation, least, most, {when: tuple(map(float, _each(values, when))) for when in WHEN})
 
     @property
     def end(self) -> float:
         return self.mean[-1]
+
+
+def _each(values: FloatArray, when: str) -> FloatArray:
+    """Of every run: the value at the end, the mean over rounds, or the largest rise from one round to the next."""
+    if when == "jump":
+        return np.diff(values, axis=0).max(axis=0, initial=0.0)
+    return values[-1] if when == "end" else values.mean(axis=0)
 
 
 @dataclass(frozen=True)
@@ -43,23 +61,27 @@ class Outcome:
     relation: str
     claimed: float | None  # what the paper would say of the same noise
     seconds: float
+    random: bool = True  # whether another seed gives other numbers: noise, or mini-batches
 
     def value(self, metric: str, when: str = "end") -> float:
-        """The metric at the end, its mean over the rounds, or its largest rise from one measured round to the next."""
+        """The mean of the repeats: at the end, over the rounds, or of the largest rise of each."""
         track = self.tracks[metric]
-        if when == "jump":
-            return float(np.diff(track.mean).max(initial=0.0))
-        return track.end if when == "end" else float(np.mean(track.mean))
+        if track.repeats:
+            return float(np.mean(track.repeats[when]))
+        return float(_each(np.array(track.mean)[:, None], when)[0])
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Outcome:
-        tracks = {
-            name: Track(**{key: tuple(each) for key, each in kept.items()}) for name, kept in given["tracks"].items()
-        }
+        tracks = {name: _track(kept) for name, kept in given["tracks"].items()}
         return cls(**{**given, "rounds": tuple(given["rounds"]), "tracks": tracks})
+
+
+def _track(given: Mapping[str, Any]) -> Track:
+    mean, deviation, least, most = (tuple(given[name]) for name in ("mean", "deviation", "least", "most"))
+    return Track(mean, deviation, least, most, {when: tuple(each) for when, each in given["repeats"].items()})
 
 
 def kept(outcome: Outcome, metrics: Sequence[str]) -> Outcome:

@@ -23,11 +23,21 @@ sizes, and can be interrupted and resumed; `--scale medium` has the paper's data
 number of them takes days. Epsilons are those of the papers, mostly of one round; **the true total of every curve stands
 beside it**. Papers 000 to 003 print hardly any numbers; where they do, theirs are beside ours.
 
-A verdict is a count: how many of the comparisons that the claim implies come out as claimed. What the papers do not say
-(graphs, steps, numbers of rounds) was chosen once, and is in the files in `reproductions/`. Comparisons at equal true
+**Verdicts.** A claim is one check or several; each is a set of comparisons: in every cell of the grid, or a trend
+over all points of an axis. Every comparison has a standard error, from differences of single repeats (run r of every
+curve has the same records and random bits); one of less than two standard errors cannot be told, nor can one of
+private curves that were run once. A check *cannot be told* if less than half of its comparisons can. Of those that
+can, none contradicts it if it *holds*, some if it *holds in part*, most if it *does not hold*. A figure *holds* if
+all its checks do, and *holds in part* if some do. "Within a tenth" must be so even two errors farther off. What the
+paper printed and variants of ours are judged apart.
+
+What the papers do not give was chosen once; every figure lists it under "chosen by us". Comparisons at equal true
 budgets, which the papers do not make, are in [equal budgets](equal_budgets.md).
 """
-HEADER = ("| verdict | figure | claim | scale | true total epsilon |", "|---|---|---|---|---|")
+HEADER = (
+    "| verdict | figure | claim | scale | repeats | time | true total epsilon |",
+    "|---|---|---|---|---|---|---|",
+)
 
 
 def page(targets: Sequence[Target], folder: Path) -> str:
@@ -62,10 +72,21 @@ def _is_old(results: Results) -> bool:
 def _row(target: Target, results: Results | None) -> str:
     name = f"[{target.paper}, {target.figure}](#{_anchor(target)})"
     if results is None:
-        return f"| not run | {name} | {target.claim} | - | - |"
+        return f"| not run | {name} | {target.claim} | - | - | - | - |"
     spent = list(totals(results.findings).values())
     total = _range(min(low for low, _ in spent), max(high for _, high in spent)) if spent else "not private"
-    return f"| **{results.verdict}** | {name} | {target.claim} | {results.scale} | {total} |"
+    made = f"{results.scale} | {_repeats(results)} | {_duration(results.seconds)}"
+    return f"| **{results.verdict}** | {name} | {target.claim} | {made} | {total} |"
+
+
+def _repeats(results: Results) -> str:
+    """Of curves that another seed would change."""
+    found = {outcome.repeats for _, outcome in results.findings if outcome.random}
+    return _range(min(found), max(found)) if found else "exact"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100.0 else f"{seconds / 60.0:.0f} min"
 
 
 def _anchor(target: Target) -> str:
@@ -88,10 +109,12 @@ def _section(target: Target, results: Results | None, folder: Path) -> list[str]
     lines += ["", results.sentence]
     if target.remark:
         lines += ["", target.remark]
+    if target.guessed:
+        lines += ["", f"Chosen by us, because the paper does not give it: {'; '.join(target.guessed)}."]
     place = f"../reproductions/{RESULTS}/{results.scale}"
     lines += ["", f"![{target.paper}, {target.figure}: {target.title}]({place}/{target.id}.png)", ""]
     lines += _table(results, results.published(folder))
-    made = f"`{results.command}`, {results.date}, {results.seconds:,.0f} s of computing"
+    made = f"`{results.command}`, {results.date}, {_duration(results.seconds)} of computing"
     return [*lines, "", f"{made}. Numbers: [{target.id}.csv]({place}/{target.id}.csv)."]
 
 

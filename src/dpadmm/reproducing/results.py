@@ -1,7 +1,8 @@
 """What a reproduction leaves: numbers, a figure, and a summary that says how they came about.
 
 ID.csv    every kept metric, by curve, cell and round
-ID.json   the command, the date, the verdict, and the true total of every run
+ID.json   the command, the date, the verdict with its comparisons, the true total of every run, and of every repeat what
+          the checks compare
 ID.png    the figure
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,19 @@ class Results:
 
     @property
     def verdict(self) -> str:
-        return verdict(self.answers)
+        """Of what the paper printed."""
+        return verdict([answer for answer in self.answers if not answer.variant])
 
     @property
     def sentence(self) -> str:
-        """Whether the paper's claim holds here."""
-        found = "; ".join(str(answer) for answer in self.answers)
-        return f"The claim {self.verdict}: {found}."
+        """Whether the paper's claim holds here; after it the same of our variants, if there are any."""
+        printed = [answer for answer in self.answers if not answer.variant]
+        variants = [answer for answer in self.answers if answer.variant]
+        told = [f"The claim {self.verdict}: {'; '.join(map(str, printed))}."]
+        if variants:
+            found = "; ".join(map(str, variants))
+            told.append(f"Of variants that are not the paper's it {verdict(variants)}: {found}.")
+        return " ".join(told)
 
     def published(self, folder: Path) -> dict[str, float]:
         """The paper's numbers, by the names of our runs."""
@@ -88,9 +95,18 @@ class Results:
             "seconds": round(self.seconds, 1),
             "verdict": self.verdict,
             "sentence": self.sentence,
-            "checks": [asdict(answer) for answer in self.answers],
-            "runs": [_run(job, outcome) for job, outcome in self.findings],
+            "checks": [_check(answer) for answer in self.answers],
+            "runs": [{**_run(job, outcome), "values": self._values(outcome)} for job, outcome in self.findings],
         }
+
+    def _values(self, outcome: Outcome) -> dict[str, dict[str, list[float]]]:
+        """Of every repeat, what the checks compare."""
+        found: dict[str, dict[str, list[float]]] = {}
+        for check in self.target.checks:
+            track = outcome.tracks.get(check.metric)
+            if track is not None and track.repeats:
+                found.setdefault(check.metric, {})[check.when] = [float(f"{v:.7g}") for v in track.repeats[check.when]]
+        return found
 
 
 def _belongs(row: Mapping[str, str], places: Mapping[str, Any], column: str) -> bool:
@@ -108,6 +124,20 @@ def _rows(outcome: Outcome, metric: str) -> list[list[Any]]:
     return [[k, metric, *(f"{value:.6g}" for value in values), outcome.repeats] for k, *values in columns]
 
 
+def _check(answer: CheckResult) -> dict[str, Any]:
+    """Differences and trends with their standard errors; none where one run cannot tell it."""
+    found = [
+        {"difference": each.estimate.mean, "error": _finite(each.estimate.error), "told": each.told}
+        for each in answer.comparisons
+    ]
+    counts = {"holds": answer.holds, "fails": answer.fails, "of": answer.of}
+    return {"says": answer.says, **counts, "asserted": answer.asserted, "variant": answer.variant, "comparisons": found}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 def _run(job: Job, outcome: Outcome) -> dict[str, Any]:
     return {
         "curve": job.curve,
@@ -119,6 +149,7 @@ def _run(job: Job, outcome: Outcome) -> dict[str, Any]:
         "claimed": outcome.claimed,
         "private": outcome.private,
         "repeats": outcome.repeats,
+        "random": outcome.random,
         "seconds": round(outcome.seconds, 2),
     }
 
@@ -140,13 +171,21 @@ def load(target: Target, scale: str, folder: Path) -> Results | None:
         if run is None or mine is None or run["fingerprint"] != job.fingerprint:
             return None
         rounds = max((key for key, _ in mine.values()), key=len)
+        singles = {metric: _singles(values) for metric, values in run.get("values", {}).items()}
+        told_of = ("repeats", "epsilon", "private", "delta", "relation", "claimed", "seconds")
         outcome = Outcome(
-            rounds, {metric: track for metric, (_, track) in mine.items()},
-            *(run[key] for key in ("repeats", "epsilon", "private", "delta", "relation", "claimed", "seconds")),
-        )  # fmt: skip
+            rounds=rounds,
+            tracks={name: replace(track, repeats=singles.get(name, {})) for name, (_, track) in mine.items()},
+            random=run.get("random", run["private"]),  # 0.1.0 did not say
+            **{key: run[key] for key in told_of},
+        )
         findings.append((job, kept(outcome, target.metrics)))
     said = (summary[key] for key in ("command", "date", "version", "seconds"))
     return Results(target, scale, tuple(findings), *said)
+
+
+def _singles(values: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    return {when: tuple(map(float, each)) for when, each in values.items()}
 
 
 Tracks = dict[tuple[str, tuple[str, ...]], dict[str, tuple[tuple[int, ...], Track]]]
@@ -165,6 +204,7 @@ def _tracks(path: Path) -> Tracks:
     for key, metrics in gathered.items():
         for metric, lines in metrics.items():
             columns = list(zip(*lines, strict=True))
-            track = Track(*(tuple(map(float, column)) for column in columns[1:5]))
+            mean, deviation, least, most = (tuple(map(float, column)) for column in columns[1:5])
+            track = Track(mean, deviation, least, most)
             found.setdefault(key, {})[metric] = (tuple(map(int, columns[0])), track)
     return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from multiprocessing import get_context
@@ -89,6 +90,10 @@ def _train(job: Job, work: Path | None) -> Outcome:
     settings = applied(job.settings)
     if "tau" in settings:
         settings["tau"] = tuple(np.atleast_1d(settings["tau"]).tolist())
+    timings = settings.pop("timings", 1)  # how often a run is timed
+    if timings > 1:
+        found = [train(**settings) for _ in range(timings)]
+        return _timed(_of_training(found[0]), [each.seconds for each in found])
     if work is None:
         return _of_training(train(**settings))
     folder = _folder(job, work)
@@ -99,6 +104,11 @@ def _train(job: Job, work: Path | None) -> Outcome:
             return _of_training(start(resume=True))
         shutil.rmtree(folder)
     return _of_training(start())
+
+
+def _timed(outcome: Outcome, seconds: Sequence[float]) -> Outcome:
+    track = Track.of(np.tile(np.array(seconds), (len(outcome.rounds), 1)))
+    return replace(outcome, tracks={**outcome.tracks, "seconds": track}, seconds=math.fsum(seconds))
 
 
 def _check_left(folder: Path) -> None:
@@ -133,6 +143,7 @@ def _of_training(result: Result) -> Outcome:
         relation=str(result.plan.setting.relation),
         claimed=result.claimed,
         seconds=result.seconds,
+        random=guarantee is not None or any(phase.solver.sampled for phase in result.plan.algorithm.phases),
     )
 
 
@@ -175,6 +186,7 @@ def _power_flow(job: Job) -> Outcome:
         relation=str(guarantee.relation) if guarantee else "replace",
         claimed=first.claimed,
         seconds=sum(each.seconds for each in found),
+        random=guarantee is not None,
     )
 
 

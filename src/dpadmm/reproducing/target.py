@@ -8,6 +8,7 @@
     [[check]]                      what the paper claims, as a comparison (see `checks`)
     [scale.small], [scale.paper]   what differs at a scale: settings, lists of the grid, and `cells`: the parts of the
                                    grid that are run, where not all of it is
+    guessed = ["gamma", "rounds"]  what the paper does not give, and we chose; the page marks it
     [scale.medium]                 the paper's data, and fewer rounds: only where the paper's own number takes days
     [published]                    file and column of the paper's own numbers
 
@@ -31,7 +32,7 @@ from dpadmm.errors import InputError, unknown
 SCALES = ("small", "medium", "paper")  # from the least to the largest
 REQUIRED = ("small", "paper")
 KINDS = ("train", "power-flow")
-WHEN = ("end", "mean", "jump")
+WHEN = ("end", "mean", "jump")  # at the end, over the rounds, the largest rise from one to the next
 Settings = Mapping[str, Any]
 
 
@@ -80,9 +81,9 @@ class Check:
 
     says: str
     metric: str
-    below: tuple[str, ...] = ()  # the first curve ends below each of the others
+    below: tuple[str, ...] = ()  # the first curve ends below each of the others; by a fifth if `slack` is -0.2
     near: tuple[str, ...] = ()  # the first curve ends within `slack` of each of the others
-    falls: str = ""  # along this axis the metric is lower at the last entry than at the first
+    falls: str = ""  # along this axis the metric has a falling trend over all entries
     rises: str = ""
     flat: str = ""  # along this axis it stays within `slack`, relative to its least
     curves: tuple[str, ...] = ()  # of falls, rises and flat; empty: all that have the axis
@@ -90,6 +91,7 @@ class Check:
     when: str = "end"  # "mean": over the rounds; "jump": the largest rise from one to the next
     slack: float = 0.0
     asserted: bool = False  # a sound claim, which tests must find to hold at the small scale
+    variant: bool = False  # about a curve of ours: judged apart from what the paper printed
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ class Target:
     scales: Mapping[str, Settings]
     published: Published | None = None
     remark: str = ""  # what the numbers do not say themselves
+    guessed: tuple[str, ...] = ()  # what the paper does not give, and we chose
     shown: Mapping[str, Any] = field(default_factory=dict)  # the part of the grid that goes into the documentation
 
     def jobs(self, scale: str) -> list[Job]:
@@ -212,6 +215,7 @@ class _Written:
     grid: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, Any] | None = None
     remark: str = ""
+    guessed: tuple[str, ...] = ()
     shown: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -229,7 +233,7 @@ def _target(name: str, given: Mapping[str, Any]) -> Target:
         checks=tuple(from_table(Check, each, "check") for each in written.check),
         scales={scale: written.scale[scale] for scale in SCALES if scale in (*REQUIRED, *written.scale)},
         published=None if written.published is None else from_table(Published, written.published, "published"),
-        remark=written.remark.strip(), shown=written.shown,
+        remark=written.remark.strip(), guessed=written.guessed, shown=written.shown,
     )  # fmt: skip
     _check_names(target)
     return target
@@ -258,6 +262,8 @@ def _check_names(target: Target) -> None:
             raise InputError(f"check {check.says!r}: give one of below, near, falls, rises, flat.")
         if check.when not in WHEN:
             raise unknown("when of a check", check.when, WHEN)
+        if check.slack and (check.falls or check.rises):
+            raise InputError(f"check {check.says!r}: a trend has no slack; leave it out.")
     places = [panel.where for panel in target.panels] + [check.where for check in target.checks]
     places += [part for scale in target.scales.values() for part in scale.get("cells", [])]
     for where in (*places, target.shown):

@@ -34,6 +34,10 @@ class Schedule(ABC):
     def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         """The step of each agent; (n,)."""
 
+    def mean_divisor(self, round: int) -> float:
+        """The mean over rounds moves by (value - mean) / divisor: all rounds count alike, unless a theorem differs."""
+        return float(round)
+
 
 def smoothness(setting: Setting, schedule: str, instead: str) -> FloatArray:
     """L_f of each agent, where the rule needs a smooth objective."""

@@ -105,6 +105,10 @@ class Theorem55(Schedule):
     def eta(self, setting: Setting, level: NoiseLevel, round: int) -> FloatArray:
         return np.full(setting.agents, 2.0 / (setting.problem.strong_convexity * (round + 2)))
 
+    def mean_divisor(self, round: int) -> float:
+        """(5.3c): round t of T has the weight 2t / (T (T + 1))."""
+        return (round + 1) / 2.0
+
 
 @dataclass(frozen=True)
 class RyuKim(Schedule):
