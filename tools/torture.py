@@ -102,7 +102,7 @@ def _one_ledger(part: Part, until: float, zygote: Any, home: Path) -> None:
             check_ledger(path, out)
             if code == 0:
                 if turn["next"]:  # it was beyond the last step: that was a whole turn
-                    check(kind != "answering" or NEEDED <= steps.keys(), f"not met: {NEEDED - steps.keys()}")
+                    check(kind != "answering" or steps.keys() >= NEEDED, f"not met: {NEEDED - steps.keys()}")
                     turn.update(next=1, whole=turn["whole"] + 1)
                 break
             check(code == -signal.SIGKILL, f"a child ended with {code}")
