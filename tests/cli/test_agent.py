@@ -277,7 +277,10 @@ def test_owner_approves_and_declines(dpadmm: Any, north: dict[str, Any]) -> None
 
 def test_another_owner_of_the_same_machine_cannot_approve(dpadmm: Any, north: dict[str, Any], given: Any) -> None:
     """It has an agent of its own here, with keys of its own."""
-    assert dpadmm("agent", "init", "south", *flags({**given})).exit_code == 0
+    own = {name: given[name].with_name(f"south-{given[name].name}") for name in ("policy", "data")}
+    own["policy"].write_text(given["policy"].read_text().replace("patients", "visits"))
+    own["data"].write_text(given["data"].read_text() + "30.5,no\n")
+    assert dpadmm("agent", "init", "south", *flags({**given, **own})).exit_code == 0
     folder, other = OwnerFolder.of("north"), OwnerFolder.of("south")
     asked = proposal(folder)
     theirs = other.decisions(other.identity().card)

@@ -27,7 +27,8 @@ from dpadmm.datasets.files import TASKS
 from dpadmm.datasets.folder.parquet import ParquetBlocks, schema
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.array_files import ArrayBlocks, Blocks
-from dpadmm.problems.stored_shards import Admit, Encode, StoredShards, gather_blocks
+from dpadmm.problems.shards import Admit
+from dpadmm.problems.stored_shards import Encode, StoredShards, gather_blocks
 
 FACTS = "dataset.json"
 TARGETS = ".targets"  # of NAME.targets.npy
