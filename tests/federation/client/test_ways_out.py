@@ -51,7 +51,7 @@ class Worlds:
         for module in (base, evaluation):
             patch.setattr(module, "add_noise", self._coupled)
         # Keys, times, places on the disk and the name of the records are the same in both worlds.
-        patch.setattr(hash_chain, "_place", lambda path: "here")
+        patch.setattr(hash_chain, "place_of", lambda path: "here")
         patch.setattr(hash_chain.secrets, "token_hex", lambda size: "5" * (2 * size))
         patch.setattr(records, "digest", lambda table: "d" * 64)
         patch.setattr(time, "strftime", lambda *_: "now")
