@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from handlers import INF, NAN, ZEROS, chain, handler, join, joined, log, reason, untouched
+from ledgers import put_back, snapshot
 
 from dpadmm.federation.messages import to_bytes
 from dpadmm.privacy.ledger.verify import verify

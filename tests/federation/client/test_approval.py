@@ -204,6 +204,8 @@ def test_approval_is_used_up_by_the_run_it_was_for(lived: Any) -> None:
     assert is_joined(asked.join("study", terms.dumps()), terms)
     asked._agents["study"][0].ledger.close()  # type: ignore[attr-defined]
     put_back(ledger, backup, log=True)
+    for kind in ("-wal", "-shm"):  # of the file that goes: it would do over what the copy has forgotten
+        ledger.path.with_name(f"{ledger.path.name}{kind}").unlink(missing_ok=True)
     assert handler(lived).join("study", terms.dumps()) == {"waiting": terms.digest}
 
 

@@ -53,6 +53,7 @@ class Worlds:
         # Keys, times, places on the disk and the name of the records are the same in both worlds.
         patch.setattr(hash_chain, "place_of", lambda path: "here")
         patch.setattr(hash_chain.secrets, "token_hex", lambda size: "5" * (2 * size))
+        patch.setattr(hash_chain.secrets, "token_bytes", lambda size: b"5" * size)
         patch.setattr(records, "digest", lambda table: "d" * 64)
         patch.setattr(time, "strftime", lambda *_: "now")
 
