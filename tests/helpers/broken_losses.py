@@ -93,7 +93,7 @@ class TwoSided(OutsideBinary):
 
 @dataclass(frozen=True)
 class FlatAtZero(OutsideBinary):
-    """Right margins cost nothing, wrong ones sqrt(1 + margin²) - 1: at zero there is no slope whose sign could be kept."""
+    """Right margins cost nothing, wrong ones sqrt(1 + margin²) - 1: zero has no slope whose sign could be kept."""
 
     one_sided = True
     twice_differentiable = False
