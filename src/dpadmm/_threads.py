@@ -1,8 +1,14 @@
-"""One pool of threads at a time: compiled loops have theirs, and BLAS called inside them starts none."""
+"""One pool of threads at a time: compiled loops have theirs, and BLAS called inside them starts none.
+
+And a thread that ends a process whose parent has ended.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,6 +24,18 @@ def one_thread_pool() -> Iterator[None]:
     """
     with _pools(len(sys.modules)).limit(limits=1, user_api="blas"):
         yield
+
+
+def end_with_parent(every: float = 1.0) -> None:
+    """From now on this process ends, at once, when the one that started it has ended."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(every)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @lru_cache(maxsize=1)

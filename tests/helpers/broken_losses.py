@@ -92,6 +92,24 @@ class TwoSided(OutsideBinary):
 
 
 @dataclass(frozen=True)
+class FlatAtZero(OutsideBinary):
+    """Right margins cost nothing, wrong ones sqrt(1 + margin²) - 1: zero has no slope whose sign could be kept."""
+
+    one_sided = True
+    twice_differentiable = False
+
+    def phi(self, margin: Any, target: Any) -> Any:
+        return np.sqrt(1.0 + np.maximum(-target * margin, 0.0) ** 2) - 1.0
+
+    def slope(self, margin: Any, target: Any) -> Any:
+        wrong = np.maximum(-target * margin, 0.0)
+        return -target * wrong / np.sqrt(1.0 + wrong**2)
+
+    def bend(self, margin: Any, target: Any) -> Any:
+        return (1.0 + margin**2) ** -1.5 * (target * margin < 0.0)
+
+
+@dataclass(frozen=True)
 class NotConvex(Outside):
     """One period of a cosine, flat beyond."""
 

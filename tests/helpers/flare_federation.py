@@ -72,25 +72,20 @@ class FlareFederation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self.processes.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-        for name in self.processes:
-            self.stop(name)
-
-    def stop(self, name: str) -> None:
-        """Ends a site and what it has started, which has sessions of its own."""
+        """Ends sites and what they have started, which has sessions of its own and must be known before."""
         import psutil
 
-        process = self.processes[name]
-        with contextlib.suppress(psutil.NoSuchProcess, subprocess.TimeoutExpired):
-            below = psutil.Process(process.pid).children(recursive=True)
-            process.wait(1.0)
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for each in below:
+        below = []
+        for process in self.processes.values():
+            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+                below += psutil.Process(process.pid).children(recursive=True)
+                os.killpg(process.pid, signal.SIGTERM)
+        psutil.wait_procs(below, timeout=2.0)
+        for each in (*below, *self.processes.values()):
+            with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
-        process.kill()
-        process.wait()
+        for process in self.processes.values():
+            process.wait()
 
     def start(self, name: str) -> None:
         kit = self.kits / ("localhost" if name == "server" else name)

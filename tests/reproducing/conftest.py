@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from dpadmm.papers import ALGORITHMS
+from dpadmm.reproducing import collection
 from dpadmm.reproducing.results import Results, load
 from dpadmm.reproducing.run import reproduce
 from dpadmm.reproducing.target import Target, read
 
 pytest.importorskip("matplotlib", reason="needs the extra 'plot'")
 
-FOLDER = Path(__file__).parents[2] / "reproductions"
+FOLDER = collection.DECLARED
 PNG = b"\x89PNG\r\n\x1a\n"
 
 SMALL = """

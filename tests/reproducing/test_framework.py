@@ -336,8 +336,8 @@ def test_a_page_shows_the_largest_scale_there_is(declared, tmp_path):
 
 
 def test_the_documentation_is_what_the_kept_results_say():
-    folder = Path(__file__).parents[2] / "reproductions"
-    kept = page(collection.targets(folder), folder)
+    folder = collection.home()
+    kept = page(collection.targets(collection.folder()), folder, collection.DECLARED)
     assert "not run" not in kept
     assert (folder.parent / "docs" / "reproductions.md").read_text() == kept
 
@@ -387,6 +387,17 @@ def test_the_command_refuses_what_is_not_there(words, message, declared, tmp_pat
     result = command(*words, *place)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
+
+
+def test_an_installation_has_the_declarations_and_keeps_results_where_it_is_run(tmp_path, monkeypatch):
+    assert collection.DECLARED.is_relative_to(Path(collection.__file__).parent)
+    assert (collection.DECLARED / "published" / "zhou_xiang.csv").is_file()
+    monkeypatch.chdir(tmp_path)
+    assert len(json.loads(command("--list", "--json").stdout)["targets"]) > 35
+    assert collection.home() != Path("reproductions")  # of a checkout
+    monkeypatch.setattr(collection, "_OF_A_CHECKOUT", tmp_path / "site-packages" / "reproductions")
+    assert collection.home() == Path("reproductions")
+    assert collection.home(tmp_path) == tmp_path
 
 
 def test_the_command_runs_those_that_have_a_scale(declared, tmp_path):

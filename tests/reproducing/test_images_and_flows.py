@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dpadmm.reproducing import collection
 from dpadmm.reproducing.run import run
 from dpadmm.reproducing.target import Job, read
 
-FOLDER = Path(__file__).parents[2] / "reproductions"
+FOLDER = collection.DECLARED
 BETA, DELTA = 0.01, 0.01
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "reproductions"
+from dpadmm.reproducing import collection
+
+FOLDER = collection.DECLARED
 PATHS = sorted(FOLDER.glob("00[012]-*.toml"))
 WANTED = {
     *(f"000-figure-{number}" for number in range(1, 7)),

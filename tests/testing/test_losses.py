@@ -18,6 +18,7 @@ from broken_losses import (
     ByPosition,
     Coarse,
     Doubles,
+    FlatAtZero,
     ForgetsColumn,
     ForgetsZeros,
     HalfReplaced,
@@ -81,6 +82,7 @@ MISTAKES = [
     (BentSomewhere(), "bend_bound", r"\|phi''\| is 1[01][.\d]* at the margin 7\.00.* says at most 1\."),
     (BendLeftOut(), "bend_bound", r"phi' grows by 1[01][.\d]* times the step at the margin 7\.0"),
     (TwoSided(), "one_sided", r"phi' is -.* at the margin .* and .* at "),
+    (FlatAtZero(), "one_sided", r"phi' is 0 at the margin 0, whose sign is kept"),
     (NotConvex(), "convex", r"phi' falls from .* between the margins"),
     (Overflows(), "finite at large margins", r"values is inf at the model"),
     (

@@ -45,10 +45,10 @@ def reproduce(
     ] = "small",
     destination: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for numbers and figures.", show_default="results/SCALE of the folder"),
+        typer.Option("--out", help="Folder for numbers and figures.", show_default="reproductions/results/SCALE"),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--folder", help="Where the declarations are.", show_default="reproductions")
+        Path | None, typer.Option("--folder", help="Where the declarations are.", show_default="those of dpadmm")
     ] = None,
     workers: Annotated[int, typer.Option("--workers", help="Processes that run at the same time.")] = 1,
     listed: Annotated[bool, typer.Option("--list", help="List what there is, and run nothing.")] = False,
@@ -79,12 +79,12 @@ def reproduce(
         _list(chosen, scale, as_json)
         return
     if write is not None:
-        write.write_text(page(collection.targets(place), place))
+        write.write_text(page(collection.targets(place), collection.home(folder), place))
         if as_json:
             print_json({"written": str(write), "figures": len(chosen)})
         return
     _plots.check_installed("'reproduce'")
-    kept = destination or place / "results" / scale
+    kept = destination or collection.home(folder) / "results" / scale
     if redrawn:
         _redraw(chosen, scale, kept, place, as_json)
     else:

@@ -14,17 +14,23 @@ PAPERS = {
     "003": "Zhang, Khalili & Liu, recycled ADMM",
     "004": "Zhou & Xiang, FDP-ADMM",
 }
-FOLDER = "reproductions"
+DECLARED = Path(__file__).parent / "declared"  # part of an installation
+_OF_A_CHECKOUT = Path(__file__).parents[3] / "reproductions"
 
 
 def folder(given: Path | None = None) -> Path:
-    """Where the files are: as asked for, in the current folder, or beside the sources of an editable install."""
-    places = [given] if given is not None else [Path(FOLDER), Path(__file__).parents[3] / FOLDER]
-    for place in places:
-        if any(place.glob("[0-9]*.toml")):
-            return place
-    named = ", ".join(repr(str(place)) for place in places[:1])
-    raise InputError(f"no reproductions in {named}: run it in a checkout of dpadmm, or name the folder with --folder.")
+    """Where the declarations are: as asked for, or those that come with the library."""
+    place = DECLARED if given is None else given
+    if not any(place.glob("[0-9]*.toml")):
+        raise InputError(f"no reproductions in {str(place)!r}: name a folder that has some with --folder.")
+    return place
+
+
+def home(given: Path | None = None) -> Path:
+    """Below which results are kept: beside declarations of one's own, else in a checkout's or the current folder."""
+    if given is not None:
+        return given
+    return _OF_A_CHECKOUT if _OF_A_CHECKOUT.is_dir() else Path("reproductions")
 
 
 def targets(place: Path, paper: str | None = None, figure: str | None = None) -> list[Target]:

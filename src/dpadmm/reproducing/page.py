@@ -31,7 +31,8 @@ can, none contradicts it if it *holds*, some if it *holds in part*, most if it *
 all its checks do, and *holds in part* if some do. "Within a tenth" must be so even two errors farther off. What the
 paper printed and variants of ours are judged apart.
 
-What the papers do not give was chosen once; every figure lists it under "chosen by us". Comparisons at equal true
+What the papers do not give was chosen once; figures list it under "chosen by us", and
+`src/dpadmm/reproducing/declared/` has every setting. Comparisons at equal true
 budgets, which the papers do not make, are in [equal budgets](equal_budgets.md).
 """
 HEADER = (
@@ -40,8 +41,11 @@ HEADER = (
 )
 
 
-def page(targets: Sequence[Target], folder: Path) -> str:
-    """The whole page; a figure is shown at the largest scale there are results of."""
+def page(targets: Sequence[Target], folder: Path, declared: Path | None = None) -> str:
+    """The whole page; a figure is shown at the largest scale there are results of.
+
+    `folder` has the results, `declared` the papers' own numbers (below `published`; by default the same folder).
+    """
     shown = {target.id: _best(target, folder) for target in targets}
     lines = [OPENING]
     old = sorted({results.version for results in shown.values() if results is not None and _is_old(results)})
@@ -56,7 +60,7 @@ def page(targets: Sequence[Target], folder: Path) -> str:
         mine = [target for target in targets if target.paper == paper]
         lines += ["", f"## {title}"]
         for target in mine:
-            lines += _section(target, shown[target.id], folder)
+            lines += _section(target, shown[target.id], declared or folder)
     return "\n".join(lines) + "\n"
 
 
@@ -99,7 +103,7 @@ def _range(low: float, high: float) -> str:
     return " to ".join(ends)
 
 
-def _section(target: Target, results: Results | None, folder: Path) -> list[str]:
+def _section(target: Target, results: Results | None, declared: Path) -> list[str]:
     title = f"{target.title[0].upper()}{target.title[1:]}"
     lines = ["", f"### {target.paper} {target.figure}", "", f"{title}. Claim: {target.claim}"]
     if results is None:
@@ -113,7 +117,7 @@ def _section(target: Target, results: Results | None, folder: Path) -> list[str]
         lines += ["", f"Chosen by us, because the paper does not give it: {'; '.join(target.guessed)}."]
     place = f"../reproductions/{RESULTS}/{results.scale}"
     lines += ["", f"![{target.paper}, {target.figure}: {target.title}]({place}/{target.id}.png)", ""]
-    lines += _table(results, results.published(folder))
+    lines += _table(results, results.published(declared))
     made = f"`{results.command}`, {results.date}, {_duration(results.seconds)} of computing"
     return [*lines, "", f"{made}. Numbers: [{target.id}.csv]({place}/{target.id}.csv)."]
 

@@ -1,4 +1,4 @@
-"""One figure or table of a paper, as its file in `reproductions/` declares it.
+"""One figure or table of a paper, as its file in `declared/` declares it.
 
     paper = "000"                  figure = "figure 3"          title, claim: sentences
     [all]                          settings of every run, by the names of a spec's fields

@@ -189,3 +189,11 @@ def _check_one_sided(scan: Scan, loss: MarginLoss) -> None:
             f"{scan.slopes[up]:.8g} at {scan.margins[up]:.8g}.",
             "Set one_sided = False: objective perturbation would be accounted for too cheaply.",
         )
+    at_zero = float(np.abs(scan.slopes[scan.margins == 0.0]).max())
+    if at_zero <= dust < np.abs(scan.slopes).max():
+        raise ContractError(
+            scan.problem.part,
+            "one_sided",
+            f"with target {scan.target}, phi' is {at_zero:.8g} at the margin 0, whose sign is kept for all margins.",
+            "Set one_sided = False: in variance-reduced steps such a record would contribute nothing.",
+        )

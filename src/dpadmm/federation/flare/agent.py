@@ -14,7 +14,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from dpadmm._threads import one_thread_pool
+from dpadmm._threads import end_with_parent, one_thread_pool
 from dpadmm.errors import InputError
 from dpadmm.federation.client.dispatch import Dispatcher
 from dpadmm.federation.client.handler import Handler
@@ -24,11 +24,7 @@ from dpadmm.federation.signed_calls import Desk, tell
 
 
 class AgentExecutor(Executor):
-    """One owner in one job.
-
-    Args:
-        folder: The state of the owner's agent, as `dpadmm agent init` made it.
-    """
+    """One owner in one job; `folder` is the state of the owner's agent, as `dpadmm agent init` made it."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
@@ -52,6 +48,7 @@ class AgentExecutor(Executor):
     def _begin(self, fl_ctx: FLContext) -> None:
         if fl_ctx.get_identity_name() != self._owner.name:
             raise InputError(f"FLARE's name of this site must be the owner's, {self._owner.name!r}.")
+        end_with_parent()  # FLARE's job processes outlive a site that is killed
         self._open.enter_context(self._owner.running())
         self._open.enter_context(one_thread_pool())
         engine = fl_ctx.get_engine()
