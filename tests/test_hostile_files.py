@@ -12,7 +12,7 @@ import resource
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import hostile_files
@@ -31,6 +31,7 @@ from dpadmm.datasets import read_idx, read_npz, read_table
 from dpadmm.datasets.files import read_cells
 from dpadmm.engine.output import checkpoint
 from dpadmm.errors import InputError
+from dpadmm.federation.client.sources import RecordSource
 from dpadmm.owner.agreement import Agreement
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
@@ -54,9 +55,17 @@ def refused(seconds: float = SECONDS, megabytes: int = MEGABYTES, words: str = "
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 
+def hidden(text: str) -> str:
+    """A text of TOML that seems to stand within quotes for whoever overlooks that a quote is escaped."""
+    return f'a = """\\""" """\n{text}\nb = """ """\n'
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        hidden(".".join("a" * 40_000) + " = 1"),
+        hidden("c = [" + "1," * (_limits.TOML_VALUES + 1) + "]"),
+        '\\"""\n' * 700_000,
         "[run]\ntau = " + "[" * 5000 + "]" * 5000 + "\n",  # files.py
         "x = " + "{a=" * 300 + "1" + "}" * 300,
         ".".join("a" * 5000) + " = 1\n",
@@ -66,7 +75,19 @@ def refused(seconds: float = SECONDS, megabytes: int = MEGABYTES, words: str = "
         "x = '" + "'" * 1_000_001,
         '"""' * 300_001,
     ],
-    ids=["files.py", "tables", "dotted", "header", "digits", "many", "quotes", "open"],
+    ids=[
+        "hidden key",
+        "hidden values",
+        "no end",
+        "files.py",
+        "tables",
+        "dotted",
+        "header",
+        "digits",
+        "many",
+        "quotes",
+        "open",
+    ],
 )
 def test_toml_of_strangers(tmp_path: Path, text: str) -> None:
     """files.py: a traceback, 5,000 brackets deep."""
@@ -169,6 +190,11 @@ def test_a_packed_idx_file_of_gigabytes(tmp_path: Path) -> None:
         read_idx(path)
 
 
+def array_header(text: str) -> bytes:
+    """An array that begins with this in place of a description."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(8)
+
+
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize(
     "member",
@@ -180,8 +206,9 @@ def test_a_packed_idx_file_of_gigabytes(tmp_path: Path) -> None:
         hostile_files.npy((), b"", "<U1000000000"),
         b"\x93NUMPY\x01\x00\xff\xff",
         b"",
+        *map(array_header, ("((((\n", "x\n  y\n z\n", "{'descr': (), 'fortran_order': False, 'shape': (1,)}")),
     ],
-    ids=["large", "wrapping", "empty texts", "objects", "long text", "header", "nothing"],
+    ids=["large", "wrapping", "empty texts", "objects", "long text", "header", "nothing", "open", "indented", "tuple"],
 )
 def test_arrays_of_strangers(tmp_path: Path, member: bytes, compressed: bool) -> None:
     """No code is run, and what an array's header declares is checked before there is memory for it."""
@@ -298,6 +325,35 @@ def test_a_database_that_is_more_than_tables(tmp_path: Path, statement: str) -> 
     connection.close()
     with pytest.raises(sqlite3.DatabaseError, match="no plain table"):
         connect(path, timeout=1.0)
+
+
+def test_a_journal_beside_a_database_cannot_have_a_file_deleted(tmp_path: Path) -> None:
+    """SQLite rolls such a journal back when it opens the database, and then deletes the file that it names."""
+    victim, path = tmp_path / "thesis.txt", tmp_path / "copy.ledger"
+    victim.write_text("mine")
+    hostile_files.database_with_journal(path, victim)
+    (tmp_path / "link.ledger").symlink_to(path)
+    for name in (path, tmp_path / "link.ledger"):
+        with refused(1.0, 50, "names another file, which SQLite would delete"):
+            SqliteLedger.open(name, reading=True)
+    source = RecordSource(f"sqlite:///{path}", "SELECT name FROM meta")
+    with refused(1.0, 50, "names another file, which SQLite would delete"):
+        source.table()
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("where", ["", " WHERE number < 0"])
+def test_records_in_a_database_whose_view_never_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(_limits, "QUERY", 20_000_000)
+    monkeypatch.setattr(_limits, "CELLS_IN_DATABASE", 0)
+    path = tmp_path / "records.db"
+    with closing(sqlite3.connect(path)) as connection:
+        endless = "WITH RECURSIVE r(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM r) SELECT number FROM r"
+        connection.execute(f"CREATE VIEW records AS {endless}")
+    with refused(20.0, 600, "more values than are read|SQLITE_INTERRUPT"):
+        RecordSource(f"sqlite:///{path}", f"SELECT number FROM records{where}").table()
 
 
 def test_a_statement_that_does_not_end_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
