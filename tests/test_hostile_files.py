@@ -36,6 +36,7 @@ from dpadmm.owner.agreement import Agreement
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.report.tables import disagreement, read_history, read_nodes
+from dpadmm.spec.sequences import from_file
 from dpadmm.spec.toml import read as read_spec
 
 SECONDS, MEGABYTES = 20.0, 600
@@ -218,6 +219,17 @@ def test_arrays_of_strangers(tmp_path: Path, member: bytes, compressed: bool) ->
         read_npz(path, ["X"])
     with refused(5.0, 100, "cannot be read"):
         checkpoint.load(path, "digest", lambda *_: pytest.fail("it was read"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [array_header("((((\n"), array_header("{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,)}")],
+    ids=["open", "large"],
+)
+def test_lists_of_numbers_in_a_file_of_strangers(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rho.npy").write_bytes(content)
+    with refused(5.0, 100, "the file cannot be read"):
+        from_file("rho", "@rho.npy", tmp_path)
 
 
 def test_an_archive_that_unpacks_to_much_is_not_unpacked(tmp_path: Path) -> None:

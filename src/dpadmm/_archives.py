@@ -104,6 +104,18 @@ def _arrays(file: IO[bytes], names: Collection[str] | None) -> tuple[dict[str, n
         raise ValueError(str(error) or type(error).__name__) from None
 
 
+def one_array(raw: bytes) -> np.ndarray:
+    """The array of a npy file.
+
+    Raises:
+        ValueError: As `read_arrays`.
+    """
+    try:
+        return _array(io.BytesIO(raw), len(raw))
+    except UNREADABLE as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
 def _size(file: IO[bytes]) -> int:
     place = file.tell()
     end = file.seek(0, io.SEEK_END)

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Self
 
 from dpadmm import _databases
 from dpadmm._files import json_value
+from dpadmm._private_files import check_folder
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.events import canonical, digest
 from dpadmm.privacy.ledger.protocol import Seal
@@ -87,6 +88,7 @@ class Chain:
         record = LedgerRecord(folder, _identity(key))
         if path.exists():
             raise InputError(f"ledger {str(path)!r} exists; open it, or choose another file.")
+        check_folder(path, "ledger")
         for kind in ("-wal", "-journal"):  # SQLite would take it for the new file's
             if left_over(path, kind):
                 raise InputError(f"{f'{path}{kind}'!r} is of a ledger that was here; move it aside.")
@@ -130,6 +132,7 @@ class Chain:
         if not path.exists():
             raise InputError(f"there is no ledger at {str(path)!r}; create it first.")
         if not reading:
+            check_folder(path, "ledger")
             _close_to_others(path)
         connection = connect(path)
         try:
