@@ -385,6 +385,18 @@ def test_a_value_of_a_database_has_a_limit(tmp_path: Path) -> None:
     connection.close()
 
 
+@pytest.mark.parametrize("identity", ["../../../../../etc/passwd", "/tmp/any", "\x1b]0;x", "a" * 63, "A" * 64])
+def test_a_ledger_whose_identity_names_other_files(tmp_path: Path, identity: str) -> None:
+    """Its key was looked for there, and the error advised to close /etc to others."""
+    path = tmp_path / "a.ledger"
+    SqliteLedger.create(path, "a", "0" * 64, Relation.parse("replace"), tmp_path / "ledgers").close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE meta SET value = ? WHERE name = 'identity'", (identity,))
+    for reading in (True, False):
+        with refused(1.0, 50, "is not a usable ledger: its identity is no digest"):
+            SqliteLedger.open(path, reading=reading, folder=tmp_path / "ledgers")
+
+
 def test_others_cannot_read_what_the_registry_notes(tmp_path: Path) -> None:
     """poisonledger.py: a note in a folder that others could read let them check guesses of a record."""
     from dpadmm.privacy.ledger.registry import LedgerRegistry

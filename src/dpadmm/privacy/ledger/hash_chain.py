@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import secrets
 import sqlite3
 import stat
@@ -44,6 +45,7 @@ ENDS = {
     FORGOTTEN: "'dpadmm ledger record-lost' counts what was lost and goes on",
 }
 """What to do about each."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE entries (
@@ -69,6 +71,8 @@ class Chain:
         self._own_key = key if within is None else bytes.fromhex(within)
         self.identity = self.meta["identity"] if within is None else _identity(bytes.fromhex(within))
         """Names this ledger and no other, whatever its place; a copy has the same."""
+        if not _DIGEST.fullmatch(self.identity):  # it names files, and the ledger may be a stranger's
+            raise ValueError("its identity is no digest")
         self.record = LedgerRecord(folder or default_folder(), self.identity)
         self._added: list[Line] = []
         self._reading = False
