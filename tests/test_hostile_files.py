@@ -29,6 +29,7 @@ from dpadmm.admm.topology.text import read_topology
 from dpadmm.applications.power_flow.cases import read_case
 from dpadmm.datasets import read_idx, read_npz, read_table
 from dpadmm.datasets.files import read_cells
+from dpadmm.datasets.folder.parquet import ParquetBlocks
 from dpadmm.engine.output import checkpoint
 from dpadmm.errors import InputError
 from dpadmm.federation.client.sources import RecordSource
@@ -36,6 +37,7 @@ from dpadmm.owner.agreement import Agreement
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.report.tables import disagreement, read_history, read_nodes
+from dpadmm.spec.columns import Schema
 from dpadmm.spec.sequences import from_file
 from dpadmm.spec.toml import read as read_spec
 
@@ -297,6 +299,20 @@ def test_parquet_that_says_once_what_many_rows_have(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(_limits, "CELLS", 1000)
     with refused(words="too many"):
         read_table(path)
+
+
+def test_parquet_in_a_folder_whose_texts_come_to_gigabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """445 bytes, of which 2 GB were made."""
+    monkeypatch.setattr(_limits, "DATA", 10_000_000)
+    path, rows = tmp_path / "a.parquet", 1_000
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 50_000]))
+    parquet.write_table(pa.table({"sex": text, "ill": ["no"] * rows}), path, store_schema=False)
+    agreed = 'target = "ill"\nclasses = ["no", "yes"]\n[[columns]]\nname = "sex"\nvalues = ["f", "m"]\n'
+    blocks = ParquetBlocks.of(path, Schema.loads(agreed, "columns").encoder, "ill", ("no", "yes")).lenient()
+    with refused(5.0, 100, "its texts take more than 10,000,000 bytes"):
+        list(blocks.walk(rows))
+    with refused(5.0, 100, "its texts take more than 10,000,000 bytes"):
+        blocks.pick(np.array([1, 2]), np.empty((2, 2)))
 
 
 def test_an_ordinary_parquet_file_is_read_as_it_is(tmp_path: Path) -> None:
