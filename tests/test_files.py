@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,16 @@ def test_binary_file_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="is not TOML: it is not text in UTF-8"):
         read_toml(tmp_path / "noise", "policy")
+
+
+def test_nobody_can_know_the_name_that_a_file_has_before_its_end(tmp_path: Path) -> None:
+    """In a folder of several users, a link by that name would lead to another file, which would be lost."""
+    path, victim = tmp_path / "card.json", tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / f".{path.name}.{os.getpid()}.partial").symlink_to(victim)
+    names = set()
+    for _ in range(2):
+        with atomic_open(path) as file:
+            names.add(Path(file.name))
+            file.write(b"card")
+    assert (victim.read_text(), path.read_bytes(), len(names)) == ("mine", b"card", 2)

@@ -12,7 +12,7 @@ import resource
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import hostile_files
@@ -29,12 +29,16 @@ from dpadmm.admm.topology.text import read_topology
 from dpadmm.applications.power_flow.cases import read_case
 from dpadmm.datasets import read_idx, read_npz, read_table
 from dpadmm.datasets.files import read_cells
+from dpadmm.datasets.folder.parquet import ParquetBlocks
 from dpadmm.engine.output import checkpoint
 from dpadmm.errors import InputError
+from dpadmm.federation.client.sources import RecordSource
 from dpadmm.owner.agreement import Agreement
 from dpadmm.privacy.events import Relation
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.report.tables import disagreement, read_history, read_nodes
+from dpadmm.spec.columns import Schema
+from dpadmm.spec.sequences import from_file
 from dpadmm.spec.toml import read as read_spec
 
 SECONDS, MEGABYTES = 20.0, 600
@@ -54,9 +58,17 @@ def refused(seconds: float = SECONDS, megabytes: int = MEGABYTES, words: str = "
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 
+def hidden(text: str) -> str:
+    """A text of TOML that seems to stand within quotes for whoever overlooks that a quote is escaped."""
+    return f'a = """\\""" """\n{text}\nb = """ """\n'
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        hidden(".".join("a" * 40_000) + " = 1"),
+        hidden("c = [" + "1," * (_limits.TOML_VALUES + 1) + "]"),
+        '\\"""\n' * 700_000,
         "[run]\ntau = " + "[" * 5000 + "]" * 5000 + "\n",  # files.py
         "x = " + "{a=" * 300 + "1" + "}" * 300,
         ".".join("a" * 5000) + " = 1\n",
@@ -66,7 +78,19 @@ def refused(seconds: float = SECONDS, megabytes: int = MEGABYTES, words: str = "
         "x = '" + "'" * 1_000_001,
         '"""' * 300_001,
     ],
-    ids=["files.py", "tables", "dotted", "header", "digits", "many", "quotes", "open"],
+    ids=[
+        "hidden key",
+        "hidden values",
+        "no end",
+        "files.py",
+        "tables",
+        "dotted",
+        "header",
+        "digits",
+        "many",
+        "quotes",
+        "open",
+    ],
 )
 def test_toml_of_strangers(tmp_path: Path, text: str) -> None:
     """files.py: a traceback, 5,000 brackets deep."""
@@ -169,6 +193,11 @@ def test_a_packed_idx_file_of_gigabytes(tmp_path: Path) -> None:
         read_idx(path)
 
 
+def array_header(text: str) -> bytes:
+    """An array that begins with this in place of a description."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(8)
+
+
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize(
     "member",
@@ -180,8 +209,9 @@ def test_a_packed_idx_file_of_gigabytes(tmp_path: Path) -> None:
         hostile_files.npy((), b"", "<U1000000000"),
         b"\x93NUMPY\x01\x00\xff\xff",
         b"",
+        *map(array_header, ("((((\n", "x\n  y\n z\n", "{'descr': (), 'fortran_order': False, 'shape': (1,)}")),
     ],
-    ids=["large", "wrapping", "empty texts", "objects", "long text", "header", "nothing"],
+    ids=["large", "wrapping", "empty texts", "objects", "long text", "header", "nothing", "open", "indented", "tuple"],
 )
 def test_arrays_of_strangers(tmp_path: Path, member: bytes, compressed: bool) -> None:
     """No code is run, and what an array's header declares is checked before there is memory for it."""
@@ -191,6 +221,17 @@ def test_arrays_of_strangers(tmp_path: Path, member: bytes, compressed: bool) ->
         read_npz(path, ["X"])
     with refused(5.0, 100, "cannot be read"):
         checkpoint.load(path, "digest", lambda *_: pytest.fail("it was read"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [array_header("((((\n"), array_header("{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,)}")],
+    ids=["open", "large"],
+)
+def test_lists_of_numbers_in_a_file_of_strangers(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rho.npy").write_bytes(content)
+    with refused(5.0, 100, "the file cannot be read"):
+        from_file("rho", "@rho.npy", tmp_path)
 
 
 def test_an_archive_that_unpacks_to_much_is_not_unpacked(tmp_path: Path) -> None:
@@ -260,6 +301,20 @@ def test_parquet_that_says_once_what_many_rows_have(tmp_path: Path, monkeypatch:
         read_table(path)
 
 
+def test_parquet_in_a_folder_whose_texts_come_to_gigabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """445 bytes, of which 2 GB were made."""
+    monkeypatch.setattr(_limits, "DATA", 10_000_000)
+    path, rows = tmp_path / "a.parquet", 1_000
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 50_000]))
+    parquet.write_table(pa.table({"sex": text, "ill": ["no"] * rows}), path, store_schema=False)
+    agreed = 'target = "ill"\nclasses = ["no", "yes"]\n[[columns]]\nname = "sex"\nvalues = ["f", "m"]\n'
+    blocks = ParquetBlocks.of(path, Schema.loads(agreed, "columns").encoder, "ill", ("no", "yes")).lenient()
+    with refused(5.0, 100, "its texts take more than 10,000,000 bytes"):
+        list(blocks.walk(rows))
+    with refused(5.0, 100, "its texts take more than 10,000,000 bytes"):
+        blocks.pick(np.array([1, 2]), np.empty((2, 2)))
+
+
 def test_an_ordinary_parquet_file_is_read_as_it_is(tmp_path: Path) -> None:
     words = pa.array(["a", None, "b", "a"])
     table = pa.table({"n": [1, 2, 3, 4], "w": words, "d": words.dictionary_encode(), "l": [[1], [], None, [2, 3]]})
@@ -300,6 +355,35 @@ def test_a_database_that_is_more_than_tables(tmp_path: Path, statement: str) -> 
         connect(path, timeout=1.0)
 
 
+def test_a_journal_beside_a_database_cannot_have_a_file_deleted(tmp_path: Path) -> None:
+    """SQLite rolls such a journal back when it opens the database, and then deletes the file that it names."""
+    victim, path = tmp_path / "thesis.txt", tmp_path / "copy.ledger"
+    victim.write_text("mine")
+    hostile_files.database_with_journal(path, victim)
+    (tmp_path / "link.ledger").symlink_to(path)
+    for name in (path, tmp_path / "link.ledger"):
+        with refused(1.0, 50, "names another file, which SQLite would delete"):
+            SqliteLedger.open(name, reading=True)
+    source = RecordSource(f"sqlite:///{path}", "SELECT name FROM meta")
+    with refused(1.0, 50, "names another file, which SQLite would delete"):
+        source.table()
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("where", ["", " WHERE number < 0"])
+def test_records_in_a_database_whose_view_never_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(_limits, "QUERY", 20_000_000)
+    monkeypatch.setattr(_limits, "CELLS_IN_DATABASE", 0)
+    path = tmp_path / "records.db"
+    with closing(sqlite3.connect(path)) as connection:
+        endless = "WITH RECURSIVE r(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM r) SELECT number FROM r"
+        connection.execute(f"CREATE VIEW records AS {endless}")
+    with refused(20.0, 600, "more values than are read|SQLITE_INTERRUPT"):
+        RecordSource(f"sqlite:///{path}", f"SELECT number FROM records{where}").table()
+
+
 def test_a_statement_that_does_not_end_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_limits, "STEPS", 5_000_000)
     connection = connect(tmp_path / "a.db", timeout=1.0)
@@ -315,6 +399,18 @@ def test_a_value_of_a_database_has_a_limit(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.DataError, match="too big"):
         connection.execute(f"SELECT zeroblob({_limits.CELL + 1})")
     connection.close()
+
+
+@pytest.mark.parametrize("identity", ["../../../../../etc/passwd", "/tmp/any", "\x1b]0;x", "a" * 63, "A" * 64])
+def test_a_ledger_whose_identity_names_other_files(tmp_path: Path, identity: str) -> None:
+    """Its key was looked for there, and the error advised to close /etc to others."""
+    path = tmp_path / "a.ledger"
+    SqliteLedger.create(path, "a", "0" * 64, Relation.parse("replace"), tmp_path / "ledgers").close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE meta SET value = ? WHERE name = 'identity'", (identity,))
+    for reading in (True, False):
+        with refused(1.0, 50, "is not a usable ledger: its identity is no digest"):
+            SqliteLedger.open(path, reading=reading, folder=tmp_path / "ledgers")
 
 
 def test_others_cannot_read_what_the_registry_notes(tmp_path: Path) -> None:

@@ -51,7 +51,13 @@ ALLOWED = {
     ("reproducing/results.py", "csv.DictReader"): "a text that `_files.read_text` has read",
     ("admm/topology/text.py", "parse_adjlist"): "a text that `_files.read_text` has read; it makes edges of lines",
     ("testing/interface.py", "pickle.loads"): "what it has pickled itself, to see whether a part can be",
+    ("_private_checks.py", "os.open"): "opens a folder for `_private_files`",
     ("privacy/ledger/hash_chain.py", "os.open"): "makes a new file",
+    ("privacy/ledger/record.py", "json.loads"): "a line of the owner's own log, in its private state",
+    ("privacy/ledger/recovery.py", "json.loads"): "an event as the same process has just written it",
+    ("privacy/ledger/registry.py", "json.loads"): "a text that `_private_files.read_private` has read",
+    ("privacy/ledger/registry.py", "os.open"): "makes the registry's lock, in its private folder",
+    ("privacy/ledger/restore.py", "os.open"): "makes a new file",
     ("privacy/ledger/migrate.py", "os.open"): "makes a new file",
 }
 

@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections.abc import Collection
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO
 from zipfile import BadZipFile, ZipFile
 
@@ -23,9 +24,10 @@ _SMALL = 1 << 20  # bytes that any file may become
 _GZIP = b"\x1f\x8b"  # how every gzip file begins
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 # What NumPy and its archives raise for bytes that are none of theirs.
-_UNREADABLE = (
+UNREADABLE = (
     *(OSError, ValueError, EOFError, KeyError, RuntimeError, TypeError, MemoryError),
-    *(NotImplementedError, BadZipFile, struct.error, zlib.error),
+    *(NotImplementedError, BadZipFile, struct.error, zlib.error, IndexError),
+    *(SyntaxError, TokenError),  # of the header of an array
 )
 
 
@@ -98,7 +100,19 @@ def _arrays(file: IO[bytes], names: Collection[str] | None) -> tuple[dict[str, n
                     with archive.open(entry) as member:
                         found[name] = _array(member, entry.file_size)
             return found, list(members)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
+def one_array(raw: bytes) -> np.ndarray:
+    """The array of a npy file.
+
+    Raises:
+        ValueError: As `read_arrays`.
+    """
+    try:
+        return _array(io.BytesIO(raw), len(raw))
+    except UNREADABLE as error:
         raise ValueError(str(error) or type(error).__name__) from None
 
 

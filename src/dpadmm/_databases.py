@@ -2,11 +2,13 @@
 
 A database is a program: a view or a trigger can take the place of a table and compute for ever when it is read. So only
 plain tables and indices are accepted, nothing in the file may call functions, values and rows have a limit, and a
-statement that does not come to an end is interrupted.
+statement that does not come to an end is interrupted. So is a journal beside it: SQLite rolls it back when it opens
+the file, and then deletes the file that such a journal may name at its end.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import time
@@ -15,6 +17,7 @@ from pathlib import Path
 from dpadmm import _limits
 
 _BEGINS = b"SQLite format 3\0"
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names the one of several databases
 _GLANCE = 100_000  # steps of SQLite's machine between looks at how long a statement takes
 _PAUSE = 5.0  # seconds after which the count of steps begins anew: an agent's ledger is open for days
 # What a table may be made of: names, types and keys. No column is computed, none has a check or a computed default.
@@ -39,20 +42,53 @@ def connect(path: Path, *, timeout: float) -> sqlite3.Connection:
     """
     if path.exists() and not path.is_file():
         raise HostileDatabase("it is not a file")
+    check_journal(path)
     connection = sqlite3.connect(path, timeout=timeout, isolation_level=None)
     try:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _limits.CELL)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _limits.STATEMENT)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 0)
-        connection.set_progress_handler(_Watch(), _GLANCE)
-        for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
-            connection.execute(f"PRAGMA {setting}")
+        restrain(connection, _limits.STEPS)
         _check_tables(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def check_journal(path: Path) -> None:
+    """Refuses a journal that names another file: no ledger has one, and SQLite would delete that file.
+
+    Args:
+        path: The database.
+
+    Raises:
+        HostileDatabase: There is such a journal beside it.
+    """
+    journal = Path(f"{os.path.realpath(path)}-journal")  # SQLite follows links of the database before it looks
+    try:
+        if not journal.is_file():
+            return
+        with journal.open("rb") as file:
+            file.seek(-min(file.seek(0, os.SEEK_END), len(_NAMES_ANOTHER)), os.SEEK_END)
+            end = file.read()
+    except OSError as error:
+        raise HostileDatabase(f"its journal {str(journal)!r} cannot be read: {error.strerror}") from None
+    if end == _NAMES_ANOTHER:
+        raise HostileDatabase(f"its journal {str(journal)!r} names another file, which SQLite would delete")
+
+
+def restrain(connection: sqlite3.Connection, steps: int) -> None:
+    """Limits what a file can have SQLite do: no functions, no large values, no statement without an end.
+
+    Args:
+        connection: To a file whose tables were not read yet.
+        steps: The most steps of SQLite's machine without a pause.
+    """
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _limits.CELL)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _limits.STATEMENT)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 0)
+    connection.set_progress_handler(_Watch(steps), _GLANCE)
+    for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        connection.execute(f"PRAGMA {setting}")
 
 
 def _check_tables(connection: sqlite3.Connection) -> None:
@@ -66,13 +102,13 @@ def _check_tables(connection: sqlite3.Connection) -> None:
 class _Watch:
     """Interrupts a statement that takes too many steps; SQLite asks it while a statement runs."""
 
-    def __init__(self) -> None:
-        self._left, self._last = 0, 0.0
+    def __init__(self, steps: int) -> None:
+        self._steps, self._left, self._last = steps, 0, 0.0
 
     def __call__(self) -> int:
         now = time.monotonic()
         if now - self._last > _PAUSE:
-            self._left = _limits.STEPS // _GLANCE
+            self._left = self._steps // _GLANCE
         self._last = now
         self._left -= 1
         return int(self._left < 0)

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import secrets
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,10 +24,13 @@ from dpadmm._plain import cell
 from dpadmm.errors import InputError
 
 _WAITS_NOT = getattr(os, "O_NONBLOCK", 0)  # a named pipe must not keep us waiting
-# Texts and comments of TOML: what is left without them says how much there is to parse. Each alternative is possessive,
-# so that this takes one pass.
+# Texts and comments of TOML: what is left without them says how much there is to parse. A text must end here where it
+# ends for tomllib (at a quote that is not escaped; of four or five quotes the first ones belong to it), or the rest
+# would be hidden. Each alternative is possessive, and a text without an end takes all that is left, so that this takes
+# one pass.
 _TEXTS = re.compile(
-    r'#[^\n]*+|"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:[^"\\\n]++|\\.)*+"|\'[^\'\n]*+\'',
+    r'#[^\n]*+|"""(?:[^"\\]++|\\(?s:.)|"(?!""))*+(?:"{3,5}|\\?\Z)|\'\'\'(?s:.*?)(?:\'{3,5}|\Z)'
+    r'|"(?:[^"\\\n]++|\\.)*+"|\'[^\'\n]*+\'',
 )
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{_limits.KEY_PARTS}}}")
 
@@ -37,9 +41,9 @@ def atomic_open(path: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
 
     With `durable` the content is on disk before the file is renamed, so that a power cut leaves the old one or this.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")  # in a folder of several users, too
     try:
-        with beside.open("wb") as file:
+        with beside.open("xb") as file:  # what is there already, such as a link, is somebody else's
             yield file
             if durable:
                 file.flush()

@@ -53,6 +53,8 @@ REASON = 500  # characters of what somebody else gives as a reason
 CELL = 256_000_000  # bytes of a value or row
 STATEMENT = 100_000  # bytes of SQL, also of what defines a table
 STEPS = 1_000_000_000  # of SQLite's machine without a pause: seconds
+CELLS_IN_DATABASE = 10  # values that a query finds per byte of its file, beyond a million
+QUERY = 10_000_000_000  # likewise, for the query that finds records: minutes
 
 # What strangers can make us keep.
 LOG = 1_000_000  # bytes of a log; what is older is forgotten

@@ -99,8 +99,30 @@ def read_private(path: Path, limit: int = LARGEST) -> bytes:
             os.close(file)
 
 
+def check_folder(path: Path, what: str) -> None:
+    """Checks the folder of a file beside which another library makes files by names that everybody knows.
+
+    Args:
+        path: The file, which need not be there.
+        what: Its role in messages, as in "ledger".
+
+    Raises:
+        InputError: Others can make files in the folder, also where they cannot remove those of others (as in /tmp).
+    """
+    folder = Path(os.path.realpath(path)).parent
+    try:
+        found = folder.stat()
+    except OSError as error:
+        raise InputError(f"folder {str(folder)!r} cannot be used: {error.strerror}.") from None
+    if found.st_uid not in (os.geteuid(), 0) or _others_write(found):
+        raise InputError(
+            f"others can put files beside the {what} {str(path)!r}, and read what is written to them: move it to a "
+            f"folder that only you can write to."
+        )
+
+
 def check_private(path: Path) -> None:
-    """Checks a file that another library opens by its name, such as a ledger; its folder may be any.
+    """Checks a file that another library opens by its name, such as a ledger; for its folder there is `check_folder`.
 
     Args:
         path: The file, which exists.

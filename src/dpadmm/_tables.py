@@ -87,6 +87,27 @@ def parquet_file(path: Path) -> pyarrow.Table:
     return table
 
 
+def text_columns(schema: pyarrow.Schema) -> list[str]:
+    """The columns that a file can say once for many rows."""
+    return [each.name for each in schema if _is_text(each.type)]
+
+
+def written_out(batch: pyarrow.RecordBatch, schema: pyarrow.Schema, where: str) -> pyarrow.RecordBatch:
+    """Some rows whose texts were read as dictionaries, in the types of their file.
+
+    Raises:
+        InputError: The texts would take too much memory.
+    """
+    import pyarrow as pa
+
+    coded = [name for name in batch.schema.names if isinstance(batch.schema.field(name).type, pa.DictionaryType)]
+    texts = [batch.column(name) for name in coded if _is_text(batch.schema.field(name).type.value_type)]
+    total = sum(map(_text_bytes, texts))
+    if total > _limits.DATA:
+        raise InputError(f"{where}: its texts take more than {_limits.DATA:,} bytes when they are written out.")
+    return batch.cast(pa.schema([schema.field(name) for name in batch.schema.names]))
+
+
 def _check_cells(found: Any, size: int, path: Path) -> None:
     about = found.metadata
     cells = about.num_rows * about.num_columns

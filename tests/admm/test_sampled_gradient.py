@@ -28,9 +28,11 @@ from dpadmm.privacy.events import (
 from dpadmm.problems.losses import ClippedSquared, Logistic, Quantile, SmoothedHinge, Softmax
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.shards import gather
+from dpadmm.release.changes import change
 from dpadmm.release.random_bits import SeededRandomness
 from dpadmm.spec import resolve
 from dpadmm.spec.declare import RunSpec
+from dpadmm.testing.integers import integers
 
 ZERO_OUT, REPLACE = Relation.ZERO_OUT, Relation.REPLACE
 ROWS, RECORDS, WIDTH, REACH = 3000, 10, 3, 0.05
@@ -119,6 +121,56 @@ def test_no_record_moves_an_estimate_further_than_the_lemma_says(
     assert q == pytest.approx(0.2, rel=1e-3)
     binomial = [math.comb(persons, j) * q**j * (1.0 - q) ** (persons - j) for j in range(persons + 1)]
     np.testing.assert_allclose(chances, binomial, rtol=1e-12)
+
+
+@pytest.mark.parametrize("reach", [None, REACH])
+@pytest.mark.parametrize("loss", LOSSES[:3], ids=lambda loss: loss.name)
+def test_a_record_s_two_shifts_are_linked_but_for_what_is_paid_for_beside(loss, reach, terms, monkeypatch):
+    """Not their lengths alone: their three inner products, drawn or not, are those of two slopes within the accounted
+    range, and no more than the Gaussian release beside the linked step adds (theory 5.3)."""
+    rng, solver = np.random.default_rng(3), Svrg(batch=2, reach=reach)
+    features = rng.standard_normal((ROWS, RECORDS, WIDTH)) * rng.choice([0.3, 1.0, 5.0], size=(ROWS, RECORDS, 1))
+    labels = [-1.0, 1.0] if loss.task == "binary" else [-1.0, 0.0, 1.0]
+    targets, blanked = rng.choice(labels, size=(ROWS, RECORDS)), features.copy()
+    blanked[:, 0] = 0.0
+    setting = terms(Problem(loss), batch(features, targets), relation=ZERO_OUT, width=WIDTH)
+    anchor = rng.standard_normal((ROWS, WIDTH)) * rng.choice([0.1, 3.0, 100.0], size=(ROWS, 1))
+    move = rng.standard_normal((ROWS, WIDTH))
+    if reach is None:
+        move *= rng.choice([0.1, 3.0, 300.0], size=(ROWS, 1))
+    else:
+        move *= REACH / np.linalg.norm(move, axis=1, keepdims=True)
+    point, drawn = anchor + move, rng.random((ROWS, RECORDS)) < 0.4
+
+    def sums(rows, coin):
+        coins = drawn.copy()
+        coins[:, 0] = coin
+        return estimate(solver, 0.0, setting, batch(rows, targets), anchor, point, coins, monkeypatch)[0]
+
+    without, unit = sums(blanked, False), setting.sensitivity()
+    np.testing.assert_array_equal(sums(blanked, True).counts, without.counts)
+    undrawn, being_drawn = (
+        (sums(features, coin).counts - without.counts) / (unit * without.finer)[:, None] for coin in (False, True)
+    )
+    step, beside = PoissonCost(setting, solver, 0.0).step(0, 1.0).events
+    q, longest = step.sampling_probability, 1.0 / step.noise_multiplier
+    # What the record alone contributes, before rounding: along its row, so numbers say all.
+    alone, query = batch(features[:, :1], targets[:, :1]), solver.query(setting)
+    of_anchor = integers(query.total(alone, anchor)).astype(float)
+    moved = integers(change(query, alone, point, anchor, solver.longest_change(setting))).astype(float)
+    of_point, worth = of_anchor + moved, math.ldexp(1.0, -setting.bounds.shift) / unit
+    farther = np.linalg.norm(of_anchor, axis=1) > np.linalg.norm(of_point, axis=1)
+    way = np.where(farther[:, None], of_anchor, of_point)
+    way /= np.maximum(np.linalg.norm(way, axis=1), 1.0)[:, None]
+    p1, p2 = (np.clip(worth * (each * way).sum(axis=1), -longest, longest) for each in (of_point, of_anchor))
+    if step.one_sided:
+        p1, p2 = np.maximum(p1, 0.0), np.maximum(p2, 0.0)
+    p1 = np.clip(p1, p2 - step.change * longest, p2 + step.change * longest)
+    v = (p1 - (1.0 - q) * p2) / q
+    shifts = ((undrawn, undrawn, p2 * p2), (undrawn, being_drawn, p2 * v), (being_drawn, being_drawn, v * v))
+    for one, other, linked in shifts:
+        assert ((one * other).sum(axis=1) - linked).max() <= 1.0 / beside.noise_multiplier**2
+    assert np.abs(v).max() > 0.9 * min(1.0, step.change) * longest / q - longest
 
 
 @pytest.mark.parametrize("persons", [1, 3])

@@ -56,3 +56,15 @@ def npy(shape: tuple[int, ...], data: bytes, kind: str = "<f8") -> bytes:
     raw = io.BytesIO()
     np.lib.format.write_array_header_1_0(raw, {"descr": kind, "fortran_order": False, "shape": shape})
     return raw.getvalue() + data
+
+
+def database_with_journal(path: Path, victim: Path) -> None:
+    """An SQLite file, and beside it a journal that a crash seems to have left, of a change to several databases."""
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
+    connection.commit()
+    connection.close()
+    magic, name, page = bytes.fromhex("d9d505f920a163d7"), str(victim).encode(), 4096
+    head = magic + struct.pack(">5I", 0, 0, path.stat().st_size // page, 512, page)
+    end = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">2I", len(name), sum(name)) + magic
+    Path(f"{path}-journal").write_bytes(head.ljust(512, b"\0") + end)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.problems.array_files import ArrayBlocks
+from dpadmm.problems.array_files import ArrayBlocks, StoredArray
 
 
 @pytest.fixture
@@ -140,3 +140,19 @@ def test_rows_come_from_the_disk_as_from_the_cache(reader: Any, tmp_path: Path, 
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     np.testing.assert_array_equal(source.pick(rows, np.empty((rows.size, 20)))[0], features[rows])
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("((((\n", "is not a .npy file"),
+        ("{'descr': (), 'fortran_order': False, 'shape': (1,)}", "is not a .npy file"),
+        ("{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", r"has \d+ bytes; an array of"),
+        ("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1, 0)}", r"has \d+ bytes; an array of"),
+    ],
+)
+def test_header_of_a_stranger_is_refused_in_a_line(tmp_path: Path, header: str, message: str) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+    with pytest.raises(InputError, match=message):
+        StoredArray.of(path)

@@ -8,6 +8,7 @@ pickled.
 from __future__ import annotations
 
 import hashlib
+import math
 import mmap
 import os
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from dpadmm._archives import UNREADABLE
 from dpadmm._arrays import IntArray
 from dpadmm.errors import InputError
 from dpadmm.problems.rows import pick
@@ -108,7 +110,7 @@ class StoredArray:
                 version = npy.read_magic(opened)
                 read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                 shape, fortran, dtype = read(opened)
-            except ValueError as error:
+            except UNREADABLE as error:
                 raise InputError(f"{path} is not a .npy file: {error}") from None
             offset = opened.tell()
         if fortran and len(shape) > 1:
@@ -117,8 +119,8 @@ class StoredArray:
             )
         if not shape or shape[0] == 0:
             raise InputError(f"{path} is empty: its shape is {shape}.")
-        expected = offset + int(np.prod(shape)) * dtype.itemsize
-        if file.size != expected:
+        expected = offset + math.prod(shape) * dtype.itemsize
+        if min(shape) < 0 or file.size != expected:
             raise InputError(f"{path} has {file.size} bytes; an array of shape {shape} has {expected}. Write it again.")
         return cls(file, offset, dtype, shape)
 

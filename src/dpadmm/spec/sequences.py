@@ -8,10 +8,10 @@ go into the text, and never the path.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from dpadmm._archives import one_array
 from dpadmm._files import read_bytes, read_text
 from dpadmm.errors import InputError
 
@@ -79,12 +79,10 @@ def numbers_in_file(field: str, given: str) -> tuple[float, ...]:
 
 
 def _read(field: str, given: str, base: Path | None) -> Any:
-    import numpy as np
-
     path = (base or Path()) / given[1:]
     try:
         if path.suffix.lower() == ".npy":
-            return np.load(BytesIO(read_bytes(path, field.replace("_", " "))), allow_pickle=False)
+            return one_array(read_bytes(path, field.replace("_", " ")))
         lines = read_text(path, field.replace("_", " ")).removeprefix("\ufeff").splitlines()
         return [_row(line) for line in lines if line.partition("#")[0].strip()]
     except InputError:

@@ -160,6 +160,14 @@ def test_case14_has_the_norms_of_the_audit(case14):
     assert max(both.of_gradient(eliminated(zone), 1) for zone in zones) == pytest.approx(2 * BETA * 10)
 
 
+@pytest.mark.parametrize(("name", "steepest"), [("case14", 10.0), ("case118", 26.0)])
+def test_the_curvature_of_either_form_is_what_theory_says(ieee, name, steepest):
+    network = ieee(name)
+    zones = decompose(network, choose(network, 3)).zones
+    curvatures = [[Formulation.of(zone, form).smoothness for form in FORMULATIONS] for zone in zones]
+    assert np.max(curvatures, axis=0) == pytest.approx([2.0, steepest])
+
+
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("inverse_step", [1.0, 12.0])
 def test_no_step_moves_farther_than_said_and_some_nearly_as_far(halves, measured, metric, inverse_step, both):

@@ -175,6 +175,52 @@ def test_a_backup_that_is_put_back_moves_the_file_aside(registry: LedgerRegistry
         restore(path, registry, path.with_name("other"))
 
 
+@needs_root
+@pytest.mark.parametrize("rights", [0o1777, 0o777])
+def test_another_user_cannot_put_its_own_journal_beside_a_ledger(rights: int) -> None:
+    """SQLite writes what was released, and the solver's state, to a journal that lies there already."""
+    with reachable_folder() as folder:
+        shared, journal = folder / "shared", folder / "shared" / "patients.ledger-wal"
+        shared.mkdir()
+        shared.chmod(rights)
+        as_nobody(lambda: (os.umask(0), journal.touch(0o666)))
+        assert journal.stat().st_uid != os.geteuid()
+        with pytest.raises(InputError, match="others can put files beside the ledger"):
+            opened(LedgerRegistry(folder / "registry"), shared / "patients.ledger")
+        assert journal.stat().st_size == 0
+
+
+def test_ledger_in_a_folder_that_others_can_write_to_is_opened_for_reading_only(
+    registry: LedgerRegistry, path: Path
+) -> None:
+    home = path.parent / "shared"
+    home.mkdir()
+    opened(registry, home / "patients.ledger").close()
+    home.chmod(0o1777)
+    with pytest.raises(InputError, match="move it to a folder that only you can write to"):
+        opened(registry, home / "patients.ledger")
+    SqliteLedger.open(home / "patients.ledger", reading=True, folder=registry.folder).close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE balances SET spent = 0", "DELETE FROM runs", "UPDATE entries SET body = '{' WHERE number = 3"],
+)
+def test_a_backup_that_somebody_changed_is_not_put_back(registry: LedgerRegistry, path: Path, change: str) -> None:
+    """Its entries have all that the log has; what counts are tables, which said that nothing was spent."""
+    ledger, backup = opened(registry, path), path.with_name("backup")
+    join(ledger, "run", {GAUSSIAN: 3})
+    debit(ledger, "run", 1, GAUSSIAN)
+    ledger.close()
+    shutil.copyfile(path, backup)
+    with closing(sqlite3.connect(backup)) as connection, connection:
+        connection.execute(change)
+    with pytest.raises(InputError, match="was changed since the ledger wrote it"):
+        restore(path, registry, backup)
+    again = opened(registry, path)
+    assert (again.locked, released(again), verify(again)) == ("", 1, [])
+
+
 def test_a_lost_run_that_entered_as_a_whole_is_charged_as_a_whole(path: Path) -> None:
     cap, event = Cap(3.0, 1e-5, Unit(1, Relation.ZERO_OUT)), PoissonSampledDpEvent(0.01, GAUSSIAN)
     ledger = SqliteLedger.create(path, "patients", RECORDS, Relation.ZERO_OUT)

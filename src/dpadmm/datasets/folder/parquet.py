@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpadmm._arrays import IntArray
+from dpadmm._tables import text_columns, written_out
 from dpadmm.datasets.cells import class_cells, class_numbers, number_cells, numbers
 from dpadmm.datasets.encoding import Encoder
 from dpadmm.errors import InputError, unknown
@@ -73,7 +74,7 @@ class ParquetBlocks:
         held: list[pyarrow.RecordBatch] = []
         start = size = 0
         with _opened(self.file) as file:
-            for batch in file.iter_batches(min(rows, self.count), columns=self._columns()):
+            for batch in self._batches(file, batch_size=min(rows, self.count)):
                 held.append(batch)
                 size += batch.num_rows
                 while size >= rows:  # Arrow may end a batch at the end of a group
@@ -94,7 +95,7 @@ class ParquetBlocks:
         with _opened(self.file) as file:
             for group in np.unique(np.searchsorted(self.groups, wanted, side="right") - 1).tolist():
                 start = self.groups[group]
-                for batch in file.iter_batches(_DECODED, row_groups=[group], columns=self._columns()):
+                for batch in self._batches(file, batch_size=_DECODED, row_groups=[group]):
                     here = slice(*np.searchsorted(wanted, (start, start + batch.num_rows)))
                     if here.start < here.stop:
                         found = self._encoded(_table(batch).take(wanted[here] - start), start)
@@ -107,6 +108,15 @@ class ParquetBlocks:
 
     def lenient(self) -> ParquetBlocks:
         return replace(self, strict=False)
+
+    def _batches(self, file: parquet.ParquetFile, **which: Any) -> Iterator[pyarrow.RecordBatch]:
+        """Rows of the file; each text is read once, and written out where that takes no more than it may."""
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(self.file.path) as plain:
+            types = plain.schema_arrow
+        for batch in file.iter_batches(columns=self._columns(), **which):
+            yield written_out(batch, types, str(self.file.path))
 
     def _columns(self) -> list[str]:
         return [*(column.name for column in self.encoder.columns), self.target]
@@ -148,6 +158,8 @@ def _opened(stored: StoredFile) -> parquet.ParquetFile:
         raise InputError(f"{stored.path} is empty.")
     stored.open().close()  # it is the file that was checked
     try:
-        return parquet.ParquetFile(stored.path, buffer_size=_BUFFER)
+        with parquet.ParquetFile(stored.path) as found:
+            texts = text_columns(found.schema_arrow)
+        return parquet.ParquetFile(stored.path, buffer_size=_BUFFER, read_dictionary=texts)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"cannot read {stored.path}: {error}") from None

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from dpadmm import _limits
+from dpadmm._databases import restrain
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,8 +61,9 @@ def classified(error: Exception) -> str:
 
 def read_only(connection: Connection, url: URL) -> Connection:
     if url.get_backend_name() == "sqlite":
-        connection.exec_driver_sql("PRAGMA query_only=ON")
         driver: Any = connection.connection.dbapi_connection
+        restrain(driver, _limits.QUERY)  # a view in the file may never end
+        connection.exec_driver_sql("PRAGMA query_only=ON")
         driver.text_factory = lambda raw: raw.decode(errors="replace")  # text that is no UTF-8 is no error
     if url.get_backend_name() == "postgresql":
         connection = connection.execution_options(postgresql_readonly=True)

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from dpadmm import _limits
+from dpadmm._databases import HostileDatabase, check_journal
 from dpadmm._fields import from_table
 from dpadmm._tables import repeated
 from dpadmm.datasets.files import SUFFIXES, read_cells, read_table
@@ -154,14 +156,16 @@ def _from_database(place: str, query: str, text: Collection[str]) -> pyarrow.Tab
     import sqlalchemy
 
     url = database_url(place)
+    file = sqlite_file(url)
+    most = _limits.CELLS if file is None else _most_cells(Path(file))
     connected = False
     try:
-        if sqlite_file(url) is None and os.environ.get(PASSWORD):
+        if file is None and os.environ.get(PASSWORD):
             url = url.set(password=os.environ[PASSWORD])
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
         with engine.connect() as connection:
             connected = True
-            return _fetch(read_only(connection, url), query, text, place)
+            return _fetch(read_only(connection, url), query, text, place, most)
     except InputError:
         raise
     except (ImportError, sqlalchemy.exc.NoSuchModuleError):
@@ -176,7 +180,18 @@ def _from_database(place: str, query: str, text: Collection[str]) -> pyarrow.Tab
     raise InputError(trouble)
 
 
-def _fetch(connection: Connection, query: str, text: Collection[str], place: str) -> pyarrow.Table:
+def _most_cells(file: Path) -> int:
+    """How many cells may come of an SQLite file, which is checked before SQLite opens it."""
+    try:
+        check_journal(file)
+        return min(_limits.CELLS, 1_000_000 + _limits.CELLS_IN_DATABASE * file.stat().st_size)
+    except HostileDatabase as error:
+        raise InputError(f"{file} is not read: {error}.") from None
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}.") from None
+
+
+def _fetch(connection: Connection, query: str, text: Collection[str], place: str, most: int) -> pyarrow.Table:
     """The rows in a table, sorted; a few at a time are Python objects."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -189,6 +204,9 @@ def _fetch(connection: Connection, query: str, text: Collection[str], place: str
         chunks: list[list[Any]] = [[] for _ in columns]
         keys: list[list[pyarrow.Array]] = [[] for _ in range(2 * len(columns))]
         for rows in result.partitions(_ROWS):
+            most -= len(rows) * len(columns)
+            if most < 0:
+                raise InputError(f"the query of {place} finds more values than are read; select fewer.")
             for place_of, (name, values) in enumerate(zip(columns, zip(*rows, strict=True), strict=True)):
                 chunks[place_of].append(_array(values, name in text))
                 for key, found in zip(keys[2 * place_of :], _keys(values, name in text), strict=False):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import secrets
 import sqlite3
 import stat
@@ -27,6 +28,7 @@ from typing import Any, ClassVar, Self
 
 from dpadmm import _databases
 from dpadmm._files import json_value
+from dpadmm._private_files import check_folder
 from dpadmm.errors import InputError, Refused
 from dpadmm.privacy.events import canonical, digest
 from dpadmm.privacy.ledger.protocol import Seal
@@ -43,6 +45,7 @@ ENDS = {
     FORGOTTEN: "'dpadmm ledger record-lost' counts what was lost and goes on",
 }
 """What to do about each."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE entries (
@@ -68,6 +71,8 @@ class Chain:
         self._own_key = key if within is None else bytes.fromhex(within)
         self.identity = self.meta["identity"] if within is None else _identity(bytes.fromhex(within))
         """Names this ledger and no other, whatever its place; a copy has the same."""
+        if not _DIGEST.fullmatch(self.identity):  # it names files, and the ledger may be a stranger's
+            raise ValueError("its identity is no digest")
         self.record = LedgerRecord(folder or default_folder(), self.identity)
         self._added: list[Line] = []
         self._reading = False
@@ -87,6 +92,7 @@ class Chain:
         record = LedgerRecord(folder, _identity(key))
         if path.exists():
             raise InputError(f"ledger {str(path)!r} exists; open it, or choose another file.")
+        check_folder(path, "ledger")
         for kind in ("-wal", "-journal"):  # SQLite would take it for the new file's
             if left_over(path, kind):
                 raise InputError(f"{f'{path}{kind}'!r} is of a ledger that was here; move it aside.")
@@ -130,6 +136,7 @@ class Chain:
         if not path.exists():
             raise InputError(f"there is no ledger at {str(path)!r}; create it first.")
         if not reading:
+            check_folder(path, "ledger")
             _close_to_others(path)
         connection = connect(path)
         try:

@@ -13,6 +13,7 @@ from dpadmm.privacy.events import DpEvent
 from dpadmm.privacy.ledger.hash_chain import connect, now
 from dpadmm.privacy.ledger.registry import LedgerRegistry
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
+from dpadmm.privacy.ledger.verify import verify
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def restore(path: Path, registry: LedgerRegistry, backup: Path | None = None) ->
         What was done.
 
     Raises:
-        InputError: The registry knows no ledger there, or the backup is of another one.
+        InputError: The registry knows no ledger there, or the backup is of another one, or was changed.
     """
     note = registry.known(path)
     aside = _put_in_place(path, backup, note["identity"], registry.folder) if backup is not None else None
@@ -70,6 +71,7 @@ def _put_in_place(path: Path, backup: Path, identity: str, folder: Path) -> Path
     with closing(SqliteLedger.open(backup, reading=True, folder=folder)) as found:
         if found.identity != identity:
             raise InputError(f"{str(backup)!r} is a backup of another ledger; nothing was changed.")
+        _check_unchanged(found, backup)
     beside, aside = path.with_name(f".{path.name}.restored"), None
     try:
         beside.unlink(missing_ok=True)
@@ -83,6 +85,19 @@ def _put_in_place(path: Path, backup: Path, identity: str, folder: Path) -> Path
     finally:
         beside.unlink(missing_ok=True)
     return aside
+
+
+def _check_unchanged(found: SqliteLedger, backup: Path) -> None:
+    """Whoever keeps backups may have changed one: its tables could say that less was spent than its entries do."""
+    try:
+        problems = verify(found)
+    except (Refused, sqlite3.Error, ValueError, KeyError, TypeError) as error:
+        problems = [str(error)]
+    if problems:
+        raise InputError(
+            f"{str(backup)!r} was changed since the ledger wrote it ({problems[0].rstrip('.')}); nothing was changed "
+            f"here. Name another backup, or none: then the ledger is made anew of what the registry knows."
+        )
 
 
 def _move_aside(path: Path) -> Path | None:
