@@ -31,8 +31,9 @@ sys.path[:0] = [str(TESTS / "helpers"), str(TESTS / "owner")]
 TARGETS = {"kills": 10_000, "races": 1_000, "malformed": 100_000, "owners": 3_600}
 UNITS = {"kills": "kills", "races": "races", "malformed": "frames and requests", "owners": "seconds"}
 Part = dict[str, Any]
-ROUNDS = 40
-STEPS = 48  # of joining again, answering, debiting and sending; a step beyond the last one kills nothing
+ROUNDS = 16
+NEEDED = {"file: BEGIN IMMEDIATE", "file: COMMIT", "log: write", "log: sync", "send", "sent"}
+"""Steps that a whole turn of kills must have met, or the steps are not those of an answer any more."""
 
 
 class Failure(Exception):
@@ -91,17 +92,22 @@ def _one_ledger(part: Part, until: float, zygote: Any, home: Path) -> None:
     path, out, note = home / "ledger", home / "sent", home / "step"
     algorithm = ("dp-admm", "pvp")[part.setdefault("ledgers", 0) % 2]
     part["ledgers"] += 1
+    steps, turns = part.setdefault("steps", {}), part.setdefault("turns", {})
     for round in range(1, ROUNDS + 1):
-        while True:
-            # Every step in turn, also across rounds: what is killed behind the transaction is answered from the file.
-            step = part["next step"] = part.get("next step", 0) % STEPS + 1
-            (code,) = zygote.run("die", [str(path), str(out), algorithm, ROUNDS, step, round, str(note)])
+        # Each kind of attempt is killed at every step in turn. A kill behind the transaction leaves less to be done, so
+        # a round is begun by one kill, gone on with by one, and then let come to its end.
+        for kind in ("joining" if round == 1 else "answering", "going on", ""):
+            turn = turns.setdefault(kind, {"next": 1, "whole": 0}) if kind else {"next": 0}
+            (code,) = zygote.run("die", [str(path), str(out), algorithm, ROUNDS, turn["next"], round, str(note)])
             check_ledger(path, out)
             if code == 0:
+                if turn["next"]:  # it was beyond the last step: that was a whole turn
+                    check(kind != "answering" or steps.keys() >= NEEDED, f"not met: {NEEDED - steps.keys()}")
+                    turn.update(next=1, whole=turn["whole"] + 1)
                 break
             check(code == -signal.SIGKILL, f"a child ended with {code}")
+            turn["next"] += 1
             part["done"] += 1
-            steps = part.setdefault("steps", {})
             steps[note.read_text()] = steps.get(note.read_text(), 0) + 1
             if time.monotonic() > until or part["done"] >= TARGETS["kills"]:
                 return

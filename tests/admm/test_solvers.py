@@ -497,6 +497,14 @@ def test_a_penalty_so_small_that_a_record_decides_on_convergence_is_refused_befo
         Exact().check_step(terms(Problem(loss), [200]), np.array([1e-3]), np.ones(1))
 
 
+def test_more_classes_than_the_error_of_a_slope_is_stated_for_are_refused(terms):
+    setting = terms(Problem(LOSSES["softmax"]()), [200])
+    rho, eta = np.array([1.0]), np.ones(1)
+    Exact().check_step(replace(setting, dimension=6_000, width=3), rho, eta)
+    with pytest.raises(InputError, match="up to 2,000 classes, not for 2,001"):
+        Exact().check_step(replace(setting, dimension=6_003, width=3), rho, eta)
+
+
 @pytest.mark.parametrize("loss", [Logistic(), LOSSES["capped-logistic"](), LOSSES["squared"]()], ids=lambda x: x.name)
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e3, 1e4, 1e6, 1e8, 1e12])
 def test_neighbours_are_both_answered_or_both_refused(loss, size, subproblem):

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_federation import flags
+from ledgers import GAUSSIAN, debit, join, kinds, put_back, snapshot
 
 from dpadmm.cli.agent_status import words
+from dpadmm.errors import InputError, Refused
 from dpadmm.federation.cards import OWNER, Card
 from dpadmm.federation.client.decisions import Proposal
 from dpadmm.federation.client.owner_folder import OwnerFolder
+from dpadmm.federation.client.records import Records
 from dpadmm.federation.identity import Identity
 from dpadmm.privacy.events import Relation
+from dpadmm.privacy.ledger.hash_chain import FORGOTTEN
 from dpadmm.privacy.ledger.sqlite import SqliteLedger
+from dpadmm.privacy.ledger.verify import verify
 
 TOLD = {"run": "trial", "sentence": "Run 'trial' asks you for much."}
 
@@ -53,6 +59,91 @@ def test_agent_is_made_with_keys_of_its_own_and_a_card_for_the_coordinator(
     again = dpadmm("agent", "init", "north", *flags(given))
     assert (again.exit_code, "has an agent already" in again.stderr) == (2, True)
     assert folder.identity().card == mine
+
+
+def ledger_of(north: OwnerFolder) -> SqliteLedger:
+    return SqliteLedger.open(Path(north.settings().ledger), folder=north.registry.folder)
+
+
+def open_for_a_run(north: OwnerFolder) -> SqliteLedger:
+    """As the agent does when it is asked to join."""
+    records = Records(north.schema(), north.settings(), north.name)
+    return north.registry.ledger(Path(north.settings().ledger), "patients", records.digest, Relation.REPLACE)
+
+
+def test_ledger_is_made_with_the_keys_and_a_dry_run_makes_none(dpadmm: Any, given: dict[str, Path]) -> None:
+    policy, invitation = given["policy"], given["invitation"]
+    seeded = ("--policy", policy, "--invitation", invitation, "--dry-run", 1)
+    assert dpadmm("agent", "init", "south", *seeded).exit_code == 0
+    south = OwnerFolder.of("south")
+    assert not Path(south.settings().ledger).exists()
+    assert not south.registry.folder.exists()
+    assert dpadmm("agent", "init", "north", *flags(given)).exit_code == 0
+    with closing(ledger_of(OwnerFolder.of("north"))) as ledger:
+        assert (ledger.dataset, ledger.relation, ledger.locked, kinds(ledger)) == (
+            "patients", Relation.REPLACE, "", ["create"],
+        )  # fmt: skip
+        assert ledger.record.exists
+        with ledger.record.held() as log:
+            assert log is not None
+            assert [line.kind for line in log.lines()] == ["create"]
+
+
+def test_machine_put_back_to_before_its_first_run_is_found_out_by_a_seal(north: dict[str, Any]) -> None:
+    """Made at the first joining, the ledger came back with another key, and no seal was its own."""
+    folder = OwnerFolder.of("north")
+    ledger = ledger_of(folder)
+    before = snapshot(ledger)
+    join(ledger, "one", {GAUSSIAN: 2})
+    seal = debit(ledger, "one", 1, GAUSSIAN).seal
+    assert seal is not None
+    put_back(ledger, before, log=True)
+    with closing(open_for_a_run(folder)) as again:
+        assert (again.locked, again.signed(seal), again.spent()) == ("", True, {})
+        with pytest.raises(Refused, match="old backup"):
+            again.check_seal(seal)
+        assert again.locked == FORGOTTEN
+
+
+def test_records_may_change_until_a_run_is_joined(given: dict[str, Path], north: dict[str, Any]) -> None:
+    """`agent init` says which records cannot be used; they can be mended then, and the ledger keeps its key."""
+    folder = OwnerFolder.of("north")
+    with closing(ledger_of(folder)) as made:
+        identity = made.identity
+    given["data"].write_text(given["data"].read_text() + "30.5,no\n")
+    with closing(open_for_a_run(folder)) as ledger:
+        assert (ledger.identity, ledger.locked, kinds(ledger)) == (identity, "", ["create", "records"])
+        assert verify(ledger) == []
+        join(ledger, "one", {GAUSSIAN: 2})
+    given["data"].write_text(given["data"].read_text() + "31.5,no\n")
+    with pytest.raises(InputError, match="for other records than these"):
+        open_for_a_run(folder)
+    with closing(ledger_of(folder)) as ledger:
+        ledger.finish("one")
+    with pytest.raises(InputError, match="for other records than these"):
+        open_for_a_run(folder)
+
+
+def test_making_an_agent_again_after_a_crash_keeps_its_ledger(dpadmm: Any, given: dict[str, Path]) -> None:
+    assert dpadmm("agent", "init", "north", *flags(given)).exit_code == 0
+    folder = OwnerFolder.of("north")
+    with closing(ledger_of(folder)) as ledger:
+        identity = ledger.identity
+    for name in ("keys.json", "agent.json"):  # the last files that are written
+        (folder.path / name).unlink()
+    Path("north.card.json").unlink()
+    assert dpadmm("agent", "init", "north", *flags(given)).exit_code == 0
+    with closing(ledger_of(folder)) as ledger:
+        assert ledger.identity == identity
+
+
+def test_second_agent_for_a_data_set_that_has_a_ledger_is_not_made(
+    dpadmm: Any, given: dict[str, Path], north: dict[str, Any]
+) -> None:
+    result = dpadmm("agent", "init", "south", *flags(given))
+    assert (result.exit_code, "has its ledger at" in result.stderr) == (2, True)
+    assert not OwnerFolder.of("south").exists
+    assert not Path("south.card.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -151,8 +242,7 @@ def test_state_that_others_can_read_is_refused_by_every_command(
 
 def test_status_shows_spending_and_what_waits(dpadmm: Any, north: dict[str, Any]) -> None:
     folder = OwnerFolder.of("north")
-    assert json.loads(dpadmm("agent", "status", "north", "--json").stdout)["spending"] is None
-    SqliteLedger.create(Path(folder.settings().ledger), "patients", "d" * 64, Relation.REPLACE).close()
+    assert json.loads(dpadmm("agent", "status", "north", "--json").stdout)["spending"]["epsilon_spent"] == 0.0
     asked = proposal(folder)
     folder.decisions(folder.identity().card).ask(asked, TOLD)
     found = json.loads(dpadmm("agent", "status", "north", "--json").stdout)
@@ -187,7 +277,10 @@ def test_owner_approves_and_declines(dpadmm: Any, north: dict[str, Any]) -> None
 
 def test_another_owner_of_the_same_machine_cannot_approve(dpadmm: Any, north: dict[str, Any], given: Any) -> None:
     """It has an agent of its own here, with keys of its own."""
-    assert dpadmm("agent", "init", "south", *flags({**given})).exit_code == 0
+    own = {name: given[name].with_name(f"south-{given[name].name}") for name in ("policy", "data")}
+    own["policy"].write_text(given["policy"].read_text().replace("patients", "visits"))
+    own["data"].write_text(given["data"].read_text() + "30.5,no\n")
+    assert dpadmm("agent", "init", "south", *flags({**given, **own})).exit_code == 0
     folder, other = OwnerFolder.of("north"), OwnerFolder.of("south")
     asked = proposal(folder)
     theirs = other.decisions(other.identity().card)

@@ -28,7 +28,8 @@ def test_an_agent_over_files_answers_as_one_over_memory(tmp_path: Path, sample: 
 
 def test_the_ledger_belongs_to_the_contents_not_to_the_path(tmp_path: Path, sample: Any) -> None:
     registry, ledger = LedgerRegistry(tmp_path / "shelf"), tmp_path / "ledger"
-    Agent.open(in_files(tmp_path / "one", sample.shards()), sample.policy(), ledger, registry=registry)
+    first = Agent.open(in_files(tmp_path / "one", sample.shards()), sample.policy(), ledger, registry=registry)
+    first.join("run", sample.agreement())
     Agent.open(
         in_files(tmp_path / "two", sample.shards()), sample.policy(), ledger, registry=registry
     )  # moved, and the same

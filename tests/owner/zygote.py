@@ -57,7 +57,8 @@ def play(path: str, out: str, algorithm: str, rounds: int, crash: int = 0, first
 
 def die(path: str, out: str, algorithm: str, rounds: int, crash: int, first: int, note_of_step: str) -> None:
     """As `play`, of one round, and killed before the so-manieth step: of joining, of the answer, of the debit (every
-    statement of the file, every write and sync of its log), or of sending. The step is noted before the kill."""
+    statement of the file, every write and sync of its log), or of sending. The step is noted before the kill.
+    With a `crash` of 0 it is not killed."""
     left = [crash]
 
     def step(what: str) -> None:
@@ -75,6 +76,7 @@ def die(path: str, out: str, algorithm: str, rounds: int, crash: int, first: int
 
     record.os.pwrite = before(os.pwrite, "log: write")
     record.os.fdatasync = before(os.fdatasync, "log: sync")
+    record.os.fsync = before(os.fsync, "state: sync")
     terms = sample.agreement(algorithm, rounds=rounds)
     agent = sample.agent(Path(path), sample.policy(epsilon=2.0), fast=False)
     agent.ledger._connection.set_trace_callback(lambda text: step(f"file: {' '.join(text.split()[:3])}"))

@@ -140,6 +140,7 @@ def test_what_counts_for_groups_is_never_rounded_in_favour_of_the_run() -> None:
 
 def test_a_tightened_cap_permits_nothing_that_either_refuses() -> None:
     caps = [Cap(2.0, 1e-5), Cap(1.5, 1e-4), Cap(2.0, 1e-5, Unit(3)), Cap(2.0, 1e-5, slack_share=0.4), Cap(3.0, 0.0)]
+    caps += [Cap(2.0, 1e-5, slack_share=share) for share in (0.0, 1e-12, 1.0 - 1e-9, 1.0 - 1e-12, 1.0 - 2.0**-53)]
     for one in caps:
         for other in caps:
             both = one.tightened_by(other)
@@ -147,6 +148,7 @@ def test_a_tightened_cap_permits_nothing_that_either_refuses() -> None:
             assert both.unit.records == max(one.unit.records, other.unit.records)
             for each in (one, other):
                 assert both.slack <= each.slack
+                assert Fraction(both.delta) - both.slack <= Fraction(each.delta) - each.slack
                 assert both.mu_total <= each.mu_total
 
 

@@ -95,10 +95,10 @@ def init(
     state: State = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make your keys, and a card for the coordinator.
+    """Make your keys, your ledger, and a card for the coordinator.
 
-    The keys stay here; the card is public. Policy, columns and records are
-    checked first, and nothing is written before they go together. Compare
+    Keys and ledger stay here; the card is public. Policy, columns and records
+    are checked first, and nothing is written before they go together. Compare
     both fingerprints with the coordinator over another channel.
     """
     from dpadmm.federation.client import setup

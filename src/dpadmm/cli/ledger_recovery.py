@@ -89,6 +89,10 @@ def record_lost(
     """
     from dpadmm.cli.ledger import opened
 
+    if terms is not None and policy is not None:
+        raise InputError("give --terms or --policy, not both: all that the policy allows counts every run.")
+    if owner is not None and terms is None:
+        raise InputError("--owner says who you are in the terms of a run; give them by --terms.")
     if terms is None and policy is None:
         with opened(ledger, state=state) as store:
             shown = [seal for entry in store.entries() for seal in entry.get("seals", ())]

@@ -219,9 +219,12 @@ class Cap:
             return Cap(epsilon, min(self.delta, other.delta), unit, self.slack_share)
         slack = min(self.slack, other.slack)
         rest = min(Fraction(cap.delta) - cap.slack for cap in (self, other))
-        delta = float(slack + rest) * (1.0 - 1e-15)
-        share = min(float(slack / Fraction(delta)) * (1.0 - 1e-15), 1.0 - 1e-15) if delta > 0.0 else 0.0
-        return Cap(epsilon, delta, unit, share)
+        if not slack + rest:
+            return Cap(epsilon, 0.0, unit)
+        share = min(float(slack / (slack + rest)), 1.0 - 2.0**-53)
+        # What the share's rounding would add to either part is taken from delta, however close to 1 the share is.
+        parts = [rest / (1 - Fraction(share)), *([slack / Fraction(share)] if share else [])]
+        return Cap(epsilon, float(min(parts)) * (1.0 - 1e-15), unit, share)
 
     def why_not(self, cost: Cost) -> str:
         """What a total that the filter refuses comes to, and what is allowed."""

@@ -22,7 +22,8 @@ from dpadmm.release.sums import CHUNK
 
 MOST_STEPS = 1_000_000  # gradients of one answer
 UNIT = 2.0**-53  # relative error of one operation
-SLOPE_ERROR = 2.0**-42  # of slopes as computed at given margins of up to 2,000 classes, in units of their bound
+MOST_CLASSES = 2_000  # for which SLOPE_ERROR holds; `Exact` refuses more
+SLOPE_ERROR = 2.0**-42  # of slopes as computed at given margins, in units of their bound
 
 Gradient = Callable[[FloatArray, IntArray], FloatArray]
 """The gradients of the losses of some agents (k,) of the batch, at a point (k, D) for each: (k, D)."""

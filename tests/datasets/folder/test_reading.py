@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyarrow import parquet
 
 from dpadmm.datasets import Category, Encoder, Numeric, ParquetBlocks, open_folder
 from dpadmm.errors import InputError
+from dpadmm.problems.losses import Logistic
 
 COLUMNS = [{"name": "age", "low": 0, "high": 100}, {"name": "job", "values": ["clerk", "cook", "none"]}]
 TABLE: dict[str, Any] = {"classes": ["no", "yes"], "target": "ill", "columns": COLUMNS}
@@ -63,6 +65,17 @@ def arrays(tmp_path: Path) -> Callable[..., Path]:
 
 
 SOME = (np.ones((3, 2)), [0, 1, 1])
+
+
+def test_record_that_cannot_be_used_is_zero_for_an_owner_and_an_error_for_a_simulation(arrays: Any) -> None:
+    features = np.full((4, 2), 0.5)
+    features[1, 0] = np.nan
+    found = open_folder(arrays(ARRAYS, me=(features, [0, 1, 1, 7])))
+    encode, admit = partial(Logistic().encode, classes=2), partial(Logistic().admit, classes=2)
+    with pytest.raises(InputError, match="row 4"):
+        found.shards(encode, norm_bound=1.0)
+    shards = found.shards(encode, norm_bound=1.0, admit=admit)
+    assert (shards.counts.tolist(), shards.unusable) == ([4], 2)
 
 
 def test_owners_are_files_in_the_order_of_their_names(arrays: Any) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from handlers import INF, NAN, ZEROS, chain, handler, join, joined, log, reason, untouched
+from ledgers import put_back, snapshot
 
 from dpadmm.federation.messages import to_bytes
 from dpadmm.privacy.ledger.verify import verify
@@ -133,12 +134,12 @@ def test_rounds_may_be_missed_where_the_terms_say_so(lived: Any) -> None:
 
 def test_an_old_backup_of_the_ledger_locks_itself_when_it_is_shown_a_later_seal(lived: Any) -> None:
     asked, digest = joined(lived)
-    path, terms = lived.ledger_path("ahorn"), lived.terms().dumps()
+    terms = lived.terms().dumps()
     early = asked.answer_step("study", digest, 1, ZEROS, {})["seal"]
-    backup = path.read_bytes()
+    ledger = asked._agents["study"][0].ledger  # type: ignore[attr-defined]
+    backup = snapshot(ledger)
     late = asked.answer_step("study", digest, 2, ZEROS, {})["seal"]
-    asked._agents["study"][0].ledger.close()  # type: ignore[attr-defined]
-    path.write_bytes(backup)
+    put_back(ledger, backup, log=True)  # the whole machine; the log alone would say so at once
     restored = handler(lived)
     assert restored.join("study", terms, early)["rounds_answered"] == 1  # nothing it does not know
     for shown in ([late[0], "0" * 64, late[2]], [late[0], late[1], "0" * 64], [0, "", ""], [None, None, None]):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from handlers import ZEROS, decide, handler, is_joined, join, joined, log, reason, untouched, waiting, why
+from ledgers import put_back, snapshot
 
 from dpadmm.federation.cards import COORDINATOR
 from dpadmm.federation.client.handler import Handler
@@ -14,6 +15,7 @@ from dpadmm.federation.identity import Identity
 from dpadmm.federation.invitation import Invitation
 from dpadmm.privacy.accounting import best
 from dpadmm.privacy.filter import Cap, Charge
+from dpadmm.privacy.ledger.sqlite import SqliteLedger
 from dpadmm.privacy.units import RECORD
 
 
@@ -155,7 +157,7 @@ def _another_data_set(lived: Any) -> None:
     records = lived.home / "ahorn" / "records.csv"
     head, *rows = records.read_text().splitlines()
     records.write_text("\n".join([head, *reversed(rows[1:]), rows[1]]) + "\n")
-    lived.owner("ahorn").save(replace(lived.settings("ahorn", 7), ledger=str(lived.home / "visits.ledger")))
+    lived.owner("ahorn").save(replace(lived.settings("ahorn", 8), ledger=str(lived.home / "visits.ledger")))
 
 
 def _another_ledger(lived: Any) -> None:
@@ -196,11 +198,14 @@ def test_approval_is_used_up_by_the_run_it_was_for(lived: Any) -> None:
     lived.allow("ahorn", approval="hand", epsilon=50.0)
     asked, terms = handler(lived), lived.terms()
     assert asked.join("study", terms.dumps()) == {"waiting": terms.digest}
-    backup = lived.ledger_path("ahorn").read_bytes()
+    ledger = SqliteLedger.open(lived.ledger_path("ahorn"), folder=lived.owner("ahorn").registry.folder)
+    backup = snapshot(ledger)
     decide(lived)
     assert is_joined(asked.join("study", terms.dumps()), terms)
     asked._agents["study"][0].ledger.close()  # type: ignore[attr-defined]
-    lived.ledger_path("ahorn").write_bytes(backup)
+    put_back(ledger, backup, log=True)
+    for kind in ("-wal", "-shm"):  # of the file that goes: it would do over what the copy has forgotten
+        ledger.path.with_name(f"{ledger.path.name}{kind}").unlink(missing_ok=True)
     assert handler(lived).join("study", terms.dumps()) == {"waiting": terms.digest}
 
 

@@ -24,6 +24,7 @@ from dpadmm.cli.main import app
 from dpadmm.federation.client import records
 from dpadmm.federation.client.dispatch import METHODS
 from dpadmm.federation.client.handler import Handler
+from dpadmm.federation.client.made_up import made_up
 from dpadmm.federation.server.metrics import CoordinatorMetrics
 from dpadmm.owner.agent import Agent
 from dpadmm.owner.answering import RunState
@@ -51,10 +52,21 @@ class Worlds:
         for module in (base, evaluation):
             patch.setattr(module, "add_noise", self._coupled)
         # Keys, times, places on the disk and the name of the records are the same in both worlds.
-        patch.setattr(hash_chain, "_place", lambda path: "here")
+        patch.setattr(hash_chain, "place_of", lambda path: "here")
         patch.setattr(hash_chain.secrets, "token_hex", lambda size: "5" * (2 * size))
+        patch.setattr(hash_chain.secrets, "token_bytes", lambda size: b"5" * size)
         patch.setattr(records, "digest", lambda table: "d" * 64)
         patch.setattr(time, "strftime", lambda *_: "now")
+        patch.setattr(records, "made_up", self._made_up)
+
+    def _made_up(self, schema: Any, count: int, seed: int, owner: str, person: str | None = None) -> Any:
+        """The records of a dry run, which are all that it reads; the owner's first one is another in either world."""
+        table = made_up(schema, count, seed, owner, person)
+        if owner != OWNER:
+            return table
+        cells = (1.0, -1.0, "f", "no") if self._second else (99.0, 1.0, "m", "yes")
+        first = dict(zip(("age", "dose", "sex", "ill"), cells, strict=True))
+        return table.from_pylist([first, *table.to_pylist()[1:]], schema=table.schema)
 
     def _coupled(self, counts: Any, mechanism: Any, sensitivity: Any, stream: Any) -> Any:
         name = stream._keys[0], stream._numbers.tobytes()
@@ -74,10 +86,6 @@ class Worlds:
         home = self._home / f"world{self._made}"
         home.mkdir()
         lived = self._federation.SmallFederation(home, counts=(20, 20, 20))
-        table = home / OWNER / "records.csv"
-        lines = table.read_text().splitlines()
-        lines[1] = "1.0,-1.0,f,no" if second else "99.0,1.0,m,yes"
-        table.write_text("\n".join([*lines, ""]))
         line, left = lived.line(), {way: [] for way in WAYS}
         self._listen(line.desks[OWNER], left)
         folder = lived.folder(rounds=2, evaluation_epsilon=0.5)

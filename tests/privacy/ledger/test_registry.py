@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from ledgers import GAUSSIAN, join
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.events import Relation
@@ -92,7 +93,7 @@ def test_a_ledger_for_something_else_is_refused(
     registry: LedgerRegistry, tmp_path: Path, dataset: str, records: str, what: str
 ) -> None:
     path = tmp_path / "patients.ledger"
-    registry.ledger(path, "patients", RECORDS, Relation.REPLACE)
+    join(registry.ledger(path, "patients", RECORDS, Relation.REPLACE), "run", {GAUSSIAN: 1})
     with pytest.raises(InputError, match=what):
         registry.ledger(path, dataset, records, Relation.REPLACE)
 

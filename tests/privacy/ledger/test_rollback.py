@@ -129,7 +129,8 @@ def test_two_copies_in_use_at_once_are_told_apart(path: Path) -> None:
 
 def test_another_ledger_in_its_place_is_refused(registry: LedgerRegistry, path: Path) -> None:
     """`fork.py`: a fresh file for records that have a ledger."""
-    filled(opened(registry, path))
+    with closing(opened(registry, path)) as first:
+        filled(first)
     path.rename(path.with_name("aside"))
     SqliteLedger.create(path, "patients", RECORDS, Relation.REPLACE, registry.folder).close()
     with pytest.raises(InputError, match=r"not the ledger of data set 'patients' that this account knows"):

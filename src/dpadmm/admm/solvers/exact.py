@@ -27,7 +27,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.penalties import L1, L2, ElasticNet, NoPenalty
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.sets import Whole
-from dpadmm.release.minimiser import Bounds, Proximal, Quadratic, minimisers
+from dpadmm.release.minimiser import MOST_CLASSES, Bounds, Proximal, Quadratic, minimisers
 
 # Newton keeps a D x D matrix for every agent; past this many numbers in one, first-order steps are the better bargain.
 # It is a matter of the model alone: any grouping of agents, down to a single owner, must solve by the same method.
@@ -102,6 +102,11 @@ class Exact(Solver):
     def check_step(self, setting: Setting, kappa: FloatArray, eta: FloatArray) -> None:
         """Refuses curvatures with which proofs would take too many steps, or more digits than there are."""
         width = setting.columns
+        if setting.dimension > MOST_CLASSES * width:
+            raise InputError(
+                f"solver 'exact' proves minimisers for up to {MOST_CLASSES:,} classes, not for "
+                f"{setting.dimension // width:,}; use a recipe of gradient steps such as 'dp-admm'."
+            )
         bounds = self._bounds(setting.problem, setting.weights, setting.counts, setting.norm_bound, width, kappa)
         if bounds is not None:
             bounds.check()

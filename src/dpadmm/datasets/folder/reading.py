@@ -27,6 +27,7 @@ from dpadmm.datasets.files import TASKS
 from dpadmm.datasets.folder.parquet import ParquetBlocks, schema
 from dpadmm.errors import InputError, unknown
 from dpadmm.problems.array_files import ArrayBlocks, Blocks
+from dpadmm.problems.shards import Admit
 from dpadmm.problems.stored_shards import Encode, StoredShards, gather_blocks
 
 FACTS = "dataset.json"
@@ -106,9 +107,13 @@ class StoredDataset:
     def truth(self) -> None:
         """Nor is it known what they were simulated with."""
 
-    def shards(self, encode: Encode, *, norm_bound: float, intercept: bool = False) -> StoredShards:
-        """One agent per owner; every record is read once and checked."""
-        return gather_blocks(self.sources, encode, norm_bound=norm_bound, intercept=intercept, names=self.owners)
+    def shards(
+        self, encode: Encode, *, norm_bound: float, intercept: bool = False, admit: Admit | None = None
+    ) -> StoredShards:
+        """One agent per owner; every record is read once and checked. A real owner gives `admit`, as `gather_blocks`
+        takes it: then a record that cannot be used counts as zero, and is no error."""
+        rows: dict[str, Any] = {"norm_bound": norm_bound, "intercept": intercept, "names": self.owners}
+        return gather_blocks(self.sources, encode, **rows, admit=admit)
 
 
 def is_folder(source: str | Path) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm._files import atomic_write, read_bytes
-from dpadmm._private_files import check_private
+from dpadmm._private_files import check_private, private_folder
 from dpadmm.errors import InputError
 from dpadmm.federation.cards import OWNER, Card, NotGenuine
 from dpadmm.federation.client.owner_folder import AgentSettings, OwnerFolder, read_policy
@@ -18,6 +18,8 @@ from dpadmm.federation.client.records import Records
 from dpadmm.federation.client.sources import RecordSource
 from dpadmm.federation.identity import DAYS, Identity
 from dpadmm.federation.invitation import Invitation
+from dpadmm.owner.policy import Policy
+from dpadmm.privacy.events import Relation
 from dpadmm.spec.columns import Schema
 
 CARD = ".card.json"
@@ -87,7 +89,10 @@ def settings_of(
 def make(
     folder: OwnerFolder, invitation: Invitation, settings: AgentSettings, card: Path, days: int = DAYS
 ) -> dict[str, Any]:
-    """Makes an owner's keys and state, and writes its card for the coordinator.
+    """Makes an owner's keys, ledger and state, and writes its card for the coordinator.
+
+    The ledger has its key from here on. Were it made when the first run is joined, a snapshot of the machine from
+    before that would come back to a new key, which no seal that others keep fits.
 
     Args:
         folder: Where the state goes.
@@ -105,12 +110,16 @@ def make(
     invitation.card.check_valid()
     if folder.exists:
         raise InputError(f"{folder.name!r} has an agent already, in {str(folder.path)!r}; its keys are kept.")
-    found = check(settings, invitation.schema, folder.name)
+    rules, records = _read(settings, invitation.schema, folder.name)
     _check_free(card)
     identity = Identity.create(folder.name, OWNER, days=days)
+    if settings.dry_run is None:  # before the keys, so that this can be done again if it fails
+        private_folder(folder.path)
+        place, relation = Path(settings.ledger), Relation.parse(rules.relation)
+        folder.registry.ledger(place, rules.dataset, records.digest, relation).close()
     folder.create(identity, invitation, settings)
     write_card(identity.card, card)
-    return {**cards(identity.card, invitation.card, settings), **found}
+    return {**cards(identity.card, invitation.card, settings), **_facts(settings, rules, records)}
 
 
 def write_card(card: Card, path: Path) -> None:
@@ -135,6 +144,11 @@ def check(settings: AgentSettings, schema: Schema, owner: str) -> dict[str, Any]
     Raises:
         InputError: They do not; the message is for the owner and nobody else.
     """
+    return _facts(settings, *_read(settings, schema, owner))
+
+
+def _read(settings: AgentSettings, schema: Schema, owner: str) -> tuple[Policy, Records]:
+    """Policy and records, which go together."""
     rules = read_policy(Path(settings.policy))
     records = Records(schema, settings, owner)
     if len(records.features) < rules.smallest_count:
@@ -148,14 +162,18 @@ def check(settings: AgentSettings, schema: Schema, owner: str) -> dict[str, Any]
         )
     if Path(settings.ledger).exists():
         check_private(Path(settings.ledger))
+    return rules, records
+
+
+def _facts(settings: AgentSettings, rules: Policy, records: Records) -> dict[str, Any]:
     return {
         "dataset": rules.dataset,
         "records": len(records.features),
         "unusable": records.unusable,
         "first_unusable": records.first_unusable,
-        "columns": list(schema.encoder.feature_names),
-        "target": schema.target,
-        "classes": list(schema.classes),
+        "columns": list(records.schema.encoder.feature_names),
+        "target": records.schema.target,
+        "classes": list(records.schema.classes),
         "approval": rules.approval,
         "policy": settings.policy,
         "ledger": settings.ledger,

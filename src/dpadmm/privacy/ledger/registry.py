@@ -74,10 +74,10 @@ class LedgerRegistry:
         try:
             if ledger.dataset != dataset:
                 raise InputError(f"ledger {str(path)!r} is for data set {ledger.dataset!r}, not {dataset!r}.")
-            if not ledger.is_of(data_digest):
-                raise InputError(f"ledger {str(path)!r} is for other records than these.")
             self._check_only(path, dataset, data_digest)
             self._check_same(path, ledger)
+            if not ledger.is_of(data_digest) and (ledger.locked or not ledger.take_records(data_digest)):
+                raise InputError(f"ledger {str(path)!r} is for other records than these.")
             if after_crash and not ledger.locked:  # it may be another file's: an older copy may be half undone by it
                 for problem in verify(ledger)[:1]:
                     ledger.lock(problem)

@@ -37,7 +37,7 @@ from dpadmm.privacy.events import (
 )
 from dpadmm.privacy.filter import Bound, Cap, Charge
 from dpadmm.privacy.gdp import entry
-from dpadmm.privacy.ledger.hash_chain import ENDS, FORGOTTEN, OLDER, Chain, now, place_of
+from dpadmm.privacy.ledger.hash_chain import ENDS, FORGOTTEN, OLDER, Chain, keyed_digest, now, place_of
 from dpadmm.privacy.ledger.protocol import Account, Run, Step, Stored
 from dpadmm.privacy.ledger.record import LedgerRecord
 from dpadmm.privacy.ledger.recovery import accounts_in, forgotten
@@ -47,6 +47,9 @@ LOST_DELTA0 = 1e-9
 """The delta0 of past releases for which no cap is known."""
 
 REASONS = 1000  # kept apart; what is refused for yet another reason is counted together
+
+UNUSED = {"create", "records"}
+"""The kinds of entries of a ledger that no run has joined and that was never locked."""
 
 
 class SqliteLedger(Chain):
@@ -202,6 +205,19 @@ class SqliteLedger(Chain):
             self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
             rows = [(run, canonical(entry), count, 0) for entry, count in pairs]
             self._connection.executemany("INSERT INTO balances VALUES (?, ?, ?, ?)", rows)
+
+    def take_records(self, data_digest: str) -> bool:
+        """Whether the ledger is now that of other records: only while nothing was ever joined or counted in it."""
+        with self._transaction():
+            with self.record.held() as log:
+                known = [] if log is None else log.lines()
+            if {line.kind for line in (*known, *self._lines())} - UNUSED:
+                return False
+            data = keyed_digest(self._key, data_digest)
+            self._append("records", "", {"data": data})
+            self._connection.execute("UPDATE meta SET value = ? WHERE name = 'data'", (data,))
+        self.meta["data"] = data
+        return True
 
     def check_room(
         self, run: str, terms_digest: str, tallies: Sequence[Tally], cap: Cap, unit: Unit, hold: bool = True

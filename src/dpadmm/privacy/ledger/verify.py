@@ -89,6 +89,9 @@ class Replay:
     def _create(self, entry: Mapping[str, Any]) -> None:
         self.meta |= {name: entry[name] for name in ("dataset", "data", "relation", "place")}
 
+    def _records(self, entry: Mapping[str, Any]) -> None:
+        self.meta["data"] = entry["data"]
+
     def _reserve(self, entry: Mapping[str, Any]) -> None:
         self.runs[entry["run"]] = {**entry, "finished": False}
         self._book(entry, 0)
