@@ -121,9 +121,9 @@ class Worlds:
         given: dict[str, Any] = {name: "study" for names in METHODS.values() for name in names}
         for method, names in METHODS.items():
             desk.answer(method, {name: given[name] for name in names})
-        desk.answer("join", {"run": "greedy", "terms": greedy.dumps(), "seen": None})
+        desk.answer("join", {"run": "greedy", "terms": greedy.dumps(), "seen": None, "known": []})
         again = lived.terms(rounds=2)
-        desk.answer("join", {"run": "again", "terms": again.dumps(), "seen": None})
+        desk.answer("join", {"run": "again", "terms": again.dumps(), "seen": None, "known": []})
         desk.answer("confirm", lived.confirmation("again", again))
         step = {"run": "again", "digest": again.digest, "inputs": b"", "missed_inputs": {}, "last_used": None}
         for number in (2, "evaluation", 7):
@@ -193,7 +193,7 @@ def in_the_last_bit(release: Release, agent: Any, *_: Any) -> Release:
 
 def in_the_seal(release: Release, agent: Any, *_: Any) -> Release:
     assert release.seal is not None
-    return replace(release, seal=replace(release.seal, signature=f"{bit(agent.shards)}{release.seal.signature[1:]}"))
+    return replace(release, seal=replace(release.seal, mark=f"{bit(agent.shards)}{release.seal.mark[1:]}"))
 
 
 def in_the_events(made: Any, run: Any, *_: Any) -> Any:
@@ -208,7 +208,7 @@ def in_the_events(made: Any, run: Any, *_: Any) -> Any:
 
 
 def in_the_refusal(refused: Any, agent: Any, *_: Any) -> Any:
-    refused.told += " " * bit(agent.shards)
+    refused.told += "." * bit(agent.shards)
     return refused
 
 
@@ -240,9 +240,10 @@ def in_the_metrics(measured: dict[str, Any], metrics: Any, state: Any) -> dict[s
 LEAKED = [0.0]
 
 
-def remembered(release: Release, agent: Any, *_: Any) -> Release:
-    LEAKED[0] = float(bit(agent.shards))
-    return release
+def remembered(reply: Any, handler: Any, *_: Any) -> Any:
+    if handler.name == OWNER:
+        LEAKED[0] = float(bit(next(iter(handler._agents.values()))[0].shards))
+    return reply
 
 
 LEAKS: dict[str, list[Callable[[pytest.MonkeyPatch], None]]] = {
@@ -263,7 +264,7 @@ LEAKS: dict[str, list[Callable[[pytest.MonkeyPatch], None]]] = {
     "ledger export": [around(RunState, "_made_or_nothing", in_the_events)],
     "status, by a refusal": [around(RunState, "answer", among_refusals)],
     "status": [around(Handler, "_answer_step", in_the_settings)],
-    "metrics": [around(Agent, "answer", remembered), around(CoordinatorMetrics, "measure", in_the_metrics)],
+    "metrics": [around(Handler, "_answer_step", remembered), around(CoordinatorMetrics, "measure", in_the_metrics)],
 }
 
 
