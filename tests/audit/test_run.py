@@ -378,9 +378,9 @@ class TestTable:
         found = audit("dp-admm", 1.0, DELTA, claimed=5.0, transcripts=2000, seed=1)
         told = markdown([found]).splitlines()
         assert "2,000 transcripts of each data set, and 2,000 more" in told[0]
-        assert told[-1] == (
-            f"| `dp-admm` | quantile | replace | 5 | {found.lower_bound:.3g} | {found.lower_bound / 5.0:.2f} | gdp |"
-        )
+        assert told[-1].startswith("Verdict: not refuted, in any of 1 audits.")
+        line = f"| `dp-admm` | quantile | replace | 5 | {found.lower_bound:.3g} | {found.lower_bound / 5.0:.2f} | gdp |"
+        assert line in told
 
     @pytest.mark.parametrize("text", ["no marks", BEGIN, END, f"{END} {BEGIN}"])
     def test_a_document_without_marks(self, tmp_path, text):

@@ -160,7 +160,7 @@ def persons(folder: Path, kind: str, ids: list[Any]) -> list[bytes | None]:
         with sqlite3.connect(folder / "a.db") as database:
             database.execute("CREATE TABLE people (age, who, ill)")
             database.executemany("INSERT INTO people VALUES (?, ?, 'yes')", list(enumerate(ids)))
-    found = Records(columns, AgentSettings("localhost:8002", "policy.toml", "ledger", source, person="who"))
+    found = Records(columns, AgentSettings("localhost:8002", "policy.toml", "ledger", source, person="who"), "north")
     assert found.persons is not None
     return list(found.persons)
 

@@ -75,7 +75,7 @@ def test_a_ledger_is_for_rehearsals_or_for_releases_and_never_for_both(
     with pytest.raises(InputError, match="is for data set 'dry run of patients', not 'patients'"):
         Agent.open(sample.shards(), sample.policy(), rehearsed, registry=registry)
     # Not even under a name that is made to fit.
-    with pytest.raises(InputError, match="is for other records"):
+    with pytest.raises(InputError, match="a data set of the same content has its ledger"):
         Agent.open(sample.shards(), sample.policy(dataset="dry run of patients"), rehearsed, registry=registry)
     assert not Agent.open(sample.shards(), sample.policy(), path, registry=registry).randomness.simulated
 

@@ -118,9 +118,10 @@ def test_the_registry_names_its_recipes_and_their_twins():
             assert [type(p.solver) for p in twin.phases] == [type(p.solver) for p in recipe.phases]
     stochastic = {"ps-admm", "ps-admm-anchor", "ps-admm-sgd", "ps-admm-full", "ps-admm-paper"}
     on_graphs = {"pvp-graph", "dvp-graph", "m-admm-penalty", "private-r-admm", "private-mr-admm"}
+    on_graphs |= {"dp-admm-graph", "pvp-r-admm", "pvp-mr-admm"}
     around_a_server = {"pvp", "dvp", "dp-admm", "dpsgd", "obj-g", "obj-l", "out-g", "out-l", "fdp-admm"}
     our_own = {"dp-accelerated"}
-    of_a_statistic = {"private-components", "private-column-moments"}
+    of_a_statistic = {"private-components", "private-column-moments", "private-covariance"}
     assert set(PRIVATE) == around_a_server | our_own | stochastic | on_graphs | of_a_statistic
     assert {name for name, recipe in PRIVATE.items() if recipe.base_loss in STATISTICS} == of_a_statistic
     assert all(recipe.base_loss in LOSSES | STATISTICS for recipe in ALGORITHMS.values())

@@ -125,7 +125,9 @@ def test_no_noise_is_zeros(draw):
 @pytest.mark.parametrize("draw", SAMPLERS)
 @pytest.mark.parametrize("scale", [1, 2**10 - 1, 2**52, 2**62, -(2**20)])
 def test_scales_out_of_range_are_refused(draw, scale):
-    with pytest.raises(InputError, match=rf"row 1: a noise scale of {scale} cells .* at least 2\^10 and below 2\^52"):
+    with pytest.raises(
+        InputError, match=rf"a noise scale of {scale} cells is out of range: 0, or from 2\^10 to below 2\^52"
+    ):
         draw(np.array([2**10, scale]), 3, seeded(1, rows=2))
 
 

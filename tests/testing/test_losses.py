@@ -53,7 +53,12 @@ from dpadmm.testing.problems import SmallProblem
 
 OTHERS = ("quantile:0.3", "smoothed-quantile:0.8", "quantiles:0.2,0.7", "squared:0.3", "smoothed-hinge:0.1")
 TIGHT = 0.95  # what the search reaches at least of bounds that are attained
-LOOSE = {"second-moment": 0.5, "column-moments": 0.35, "capped-softmax": 0.8}  # in the 1-norm, and of the curvature
+LOOSE = {
+    "second-moment": 0.5,
+    "mean-and-products": 0.55,
+    "column-moments": 0.35,
+    "capped-softmax": 0.8,
+}  # in the 1-norm, and of the curvature
 
 
 @pytest.mark.parametrize("name", [*LOSSES, *STATISTICS, *OTHERS])

@@ -39,10 +39,10 @@ def learned(seen: FloatArray) -> Callable[[FloatArray], FloatArray]:
     spread = np.sqrt((first.var(axis=0) + second.var(axis=0)) / max(1, len(first)))
     kept = np.flatnonzero(second.mean(axis=0) - first.mean(axis=0) > _SURE * spread)
 
-    def statistic(side: FloatArray) -> FloatArray:
+    def score(side: FloatArray) -> FloatArray:
         return np.asarray(tables[kept, _features(side, edges)[:, kept]].sum(axis=1))
 
-    return statistic
+    return score
 
 
 def _numbers(side: FloatArray) -> FloatArray:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from dpadmm import _limits
-from dpadmm._fields import names
 from dpadmm._files import json_value, read_json, read_text
 from dpadmm.engine.output.status import alive
 from dpadmm.errors import InputError
@@ -194,4 +193,4 @@ def _in_todays_words(text: str) -> str:
     if run.get("mechanism") is None and run.get("algorithm") in _WITH_GAMMA_NORM:
         run["mechanism"] = "gamma-norm"
     kept = {name: value for name, value in run.items() if ("run", name) not in REMOVED}
-    return json.dumps({"identities": [], **terms, "run": {**dict.fromkeys(names(RunSpec)), **kept}})
+    return json.dumps({"identities": [], **terms, "run": {**asdict(RunSpec()), **kept}})

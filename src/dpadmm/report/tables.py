@@ -121,6 +121,8 @@ def _columns(path: Path, places: tuple[str, ...], growing: bool = True) -> dict[
     header = lines.partition(b"\n")[0].decode(errors="replace").strip().split(",", _limits.METRICS)
     if lines.count(b"\n") < 2:
         return None
+    if "\ufffd" in lines.partition(b"\n")[0].decode(errors="replace"):  # names that Arrow could not tell
+        raise InputError(f"{str(path)!r} must begin with the columns {', '.join(places)}, in UTF-8.")
     if header[: len(places)] != list(places) or len(set(header)) < len(header) or len(header) > _limits.METRICS:
         raise InputError(f"{str(path)!r} must begin with the columns {', '.join(places)}.")
     types = {name: int64() if name in places else float64() for name in header}

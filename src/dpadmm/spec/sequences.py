@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpadmm._archives import one_array
 from dpadmm._files import read_bytes, read_text
 from dpadmm.errors import InputError
 
@@ -79,6 +78,8 @@ def numbers_in_file(field: str, given: str) -> tuple[float, ...]:
 
 
 def _read(field: str, given: str, base: Path | None) -> Any:
+    from dpadmm._archives import one_array  # imports NumPy
+
     path = (base or Path()) / given[1:]
     try:
         if path.suffix.lower() == ".npy":

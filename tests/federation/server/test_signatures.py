@@ -125,7 +125,7 @@ def test_hostile_coordinator_cannot_put_an_invented_owner_beside_an_honest_one(l
         cards = {name: each.card.dumps() for name, each in known.items()}
         signing = {"ahorn": lived.identities["ahorn"], **invented}
         signatures = {name: each.sign(TERMS, *terms_parts("study", terms.digest)) for name, each in signing.items()}
-        reply = desk.answer("confirm", {"run": "study", "cards": cards, "signatures": signatures})
+        reply = desk.answer("confirm", {"run": "study", "cards": cards, "signatures": signatures, "seals": {}})
         assert "has not joined on these terms" in reply["refused"]
     step = {
         "run": "study",

@@ -165,12 +165,12 @@ def _covariance(run: RunSpec, whole: Plan, columns: int, rule: Rule) -> Draft:
         raise InputError("centred components need an intercept, which takes the mean of the rows up; set intercept.")
     scale = run.clip
 
-    def onto_components(released: FloatArray, deviation: float) -> View:
+    def onto_centred_components(released: FloatArray, deviation: float) -> View:
         mean, products = released[0, :columns] / scale, unpack(released[:, columns:])[0]
         return components(products, deviation / math.sqrt(2.0), rule, mean)
 
     rest = replace(run, components=None, centred=False)
-    return _release(run, whole, "covariance", f"{MeanAndProducts.name}:{scale!r}"), rest, onto_components
+    return _release(run, whole, "covariance", f"{MeanAndProducts.name}:{scale!r}"), rest, onto_centred_components
 
 
 def _standardise(run: RunSpec, whole: Plan, columns: int) -> Draft:
