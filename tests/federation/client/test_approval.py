@@ -1,5 +1,6 @@
 """Runs that wait until their owner approves or declines them, and what the owner is told about the cost."""
 
+import gc
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -203,6 +204,8 @@ def test_approval_is_used_up_by_the_run_it_was_for(lived: Any) -> None:
     decide(lived)
     assert is_joined(asked.join("study", terms.dumps()), terms)
     asked._agents["study"][0].ledger.close()  # type: ignore[attr-defined]
+    del asked
+    gc.collect()  # a connection that is still open would share its journal with the copy's
     put_back(ledger, backup, log=True)
     for kind in ("-wal", "-shm"):  # of the file that goes: it would do over what the copy has forgotten
         ledger.path.with_name(f"{ledger.path.name}{kind}").unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,21 @@ def test_a_jobs_own_code_never_arrives_at_an_owner_and_no_process_listens(town: 
     (job / "meta.json").write_text(json.dumps(meta))
     before = {name: jobs(town, name) for name in town.owners}
     town.flare("job", "submit", "-j", str(job), "--startup-kit", str(town.kits / flare_federation.ADMIN))
-    until(lambda: all(children(town, name) for name in town.owners), 60.0, "the job did not begin")
-    time.sleep(3.0)
+    found: dict[str, set[bool]] = {name: set() for name in town.owners}
+    begun: set[str] = set()
+
+    def have_all_begun() -> bool:
+        begun.update(name for name in town.owners if look(town, name, found[name]))
+        return begun == set(town.owners)
+
+    until(have_all_begun, 60.0, "the job did not begin")
+    end = time.monotonic() + 3.0
+    while time.monotonic() < end:
+        for name in town.owners:
+            look(town, name, found[name])
+        time.sleep(0.1)
     for name in town.owners:
-        site = psutil.Process(town.processes[name].pid)
-        for each in (site, *children(town, name)):
-            assert each.cmdline()[1] == "-I"
-            assert [found for found in each.net_connections("all") if found.status == psutil.CONN_LISTEN] == []
+        assert found[name] == {True}
         (new,) = jobs(town, name) - before[name]
         files = {path.name for path in (town.kits / name / new).rglob("*") if path.is_file()}
         assert not [file for file in files if file.endswith(".py")], files
@@ -68,6 +77,17 @@ def test_a_jobs_own_code_never_arrives_at_an_owner_and_no_process_listens(town: 
     assert "server.runner_process" in ran  # FLARE runs a job's code at the server, as it would at any other client
     assert "client_train" not in ran
     assert "worker_process" not in ran
+
+
+def look(town: Any, name: str, found: set[bool]) -> bool:
+    """Notes of a site and what it has started whether Python was closed and nothing listens; whether a job runs."""
+    running, site = False, psutil.Process(town.processes[name].pid)
+    for each in (site, *children(town, name)):
+        with suppress(psutil.NoSuchProcess):  # a job's process may just have ended
+            listening = [it for it in each.net_connections("all") if it.status == psutil.CONN_LISTEN]
+            found.add(each.cmdline()[1:2] == ["-I"] and not listening)
+            running |= each is not site
+    return running
 
 
 def jobs(town: Any, name: str) -> set[str]:
